@@ -1,0 +1,93 @@
+"""A model as it runs: its shape, the bytes its weights take, and the format of its KV cache."""
+
+from __future__ import annotations
+
+import msgspec
+
+from phasewise.model.architecture import Architecture, Role
+from phasewise.model.formats import Format
+from phasewise.record.model import ModelFacts
+from phasewise.record.quantity import Provenance, Quantity
+
+_HEAD: tuple[Role, ...] = ("embedding", "lm_head", "norm")
+
+
+class Model(msgspec.Struct, frozen=True, kw_only=True):
+    """What work is counted from.
+
+    Attributes:
+        name: as shown.
+        source: where the facts come from.
+        architecture: its shape.
+        weight_bytes: resident bytes by role, scales included; a tied head is counted under ``embedding`` only.
+        weights_format: name of the format, e.g. ``bf16`` or ``q4_1 + q8_0 + f32``.
+        compute: dtypes that the matmuls can run in, best first.
+        kv_format: name of the KV cache format.
+        kv_element_bytes: bytes per element of the KV cache.
+        provenance: of the facts: ``datasheet`` for a catalogue row or a config, ``measured`` for tensors in a file.
+    """
+
+    name: str
+    source: str
+    architecture: Architecture
+    weight_bytes: dict[Role, float]
+    weights_format: str
+    compute: tuple[str, ...]
+    kv_format: str
+    kv_element_bytes: float
+    provenance: Provenance = "datasheet"
+
+    @property
+    def parameters(self) -> int:
+        """Every parameter, the P of the napkin."""
+        return sum(self.architecture.parameters().values())
+
+    @property
+    def resident_bytes(self) -> float:
+        """Bytes of all weights."""
+        return sum(self.weight_bytes.values())
+
+    @property
+    def head_bytes(self) -> float:
+        """Bytes of lm_head, which a tied model reads from its embedding table."""
+        return self.weight_bytes["embedding"] if self.architecture.tied else self.weight_bytes["lm_head"]
+
+    @property
+    def kv_bytes_per_token(self) -> float:
+        """Bytes of KV cache that one token of context adds, all layers, no window reached."""
+        blocks = self.architecture.blocks
+        return self.kv_element_bytes * sum(b.count * float(b.mixer.kv_elements(1.0)) for b in blocks)
+
+    def facts(self, compute_dtype: str = "") -> ModelFacts:
+        """The section of the Run; ``compute_dtype`` says which peak its matmuls are held against."""
+        shape = self.architecture
+        return ModelFacts(
+            name=self.name,
+            source=self.source,
+            parameters=self.parameters,
+            active_parameters=self.parameters,
+            embedding_parameters=shape.parameters()["embedding"],
+            weight_bytes=Quantity(
+                value=self.resident_bytes,
+                unit="B",
+                provenance=self.provenance,
+                source=f"weights in {self.weights_format}",
+            ),
+            kv_bytes_per_token=Quantity(
+                value=self.kv_bytes_per_token, unit="B", provenance="predicted", source=f"KV cache in {self.kv_format}"
+            ),
+            layers=shape.layers,
+            max_context=shape.max_context,
+            weights_format=self.weights_format,
+            kv_format=self.kv_format,
+            compute_dtype=compute_dtype,
+            not_modelled=shape.not_modelled,
+        )
+
+
+def bytes_in(architecture: Architecture, weights: Format) -> dict[Role, float]:
+    """Bytes by role when every weight is in ``weights``, or in 16 bit where quantisers leave it so."""
+    return {
+        role: count * (2.0 if weights.keeps_head and role in _HEAD else weights.bytes_per_element)
+        for role, count in architecture.parameters().items()
+    }

@@ -1,0 +1,1 @@
+"""The Run that stages hand on: an envelope of typed sections, one file per section."""

@@ -1,0 +1,48 @@
+"""Section of fix/: what to change, what it buys, and what would not help."""
+
+from __future__ import annotations
+
+import msgspec
+
+from phasewise.record.observation import Phase
+from phasewise.record.quantity import Quantity
+
+
+class Remedy(msgspec.Struct, frozen=True, kw_only=True):
+    """One change.
+
+    Attributes:
+        name: e.g. ``"4-bit weights"``.
+        phase: the phase it acts on.
+        saves: seconds of the stated request, with an interval.
+        saves_share: fraction of the stated request's total.
+        step_before: seconds of the phase's step as measured.
+        step_after: seconds of that step after the change, predicted.
+        why: one sentence, from the bound.
+        verify: the command or measurement that would show it.
+    """
+
+    name: str
+    phase: Phase
+    saves: Quantity
+    saves_share: float
+    step_before: float
+    step_after: float
+    why: str
+    verify: str
+
+
+class Rejected(msgspec.Struct, frozen=True, kw_only=True):
+    """A change that would not help here, with the reason."""
+
+    name: str
+    phase: Phase
+    reason: str
+
+
+class Remedies(msgspec.Struct, frozen=True, kw_only=True):
+    """Fixes sorted by seconds saved, and those that would not help; ``note`` says what was not ranked and why."""
+
+    fixes: tuple[Remedy, ...]
+    rejected: tuple[Rejected, ...]
+    note: str = ""
