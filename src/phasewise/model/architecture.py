@@ -53,7 +53,8 @@ class Attention(msgspec.Struct, frozen=True, kw_only=True):
         if self.window is None:
             return full
         growing = np.clip(self.window - past, 0.0, tokens)
-        return growing * growing / 2 + past * growing + self.window * (tokens - growing)
+        seen: Count = growing * growing / 2 + past * growing + self.window * (tokens - growing)
+        return seen
 
     def flops(self, pairs: Count) -> Count:
         """QKᵀ and AV: 4·H·h FLOPs per query-key pair."""

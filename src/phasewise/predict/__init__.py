@@ -1,1 +1,1 @@
-"""See the package map in README.md."""
+"""What each phase must cost at least: napkin and counted, from the model's work and the machine's ceilings."""

@@ -1,0 +1,113 @@
+"""Work against ceilings: the least time that a step can take."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+import numpy as np
+
+from phasewise.model import work
+from phasewise.model.architecture import Count
+from phasewise.model.model import Model
+from phasewise.model.work import Work
+from phasewise.record.machine import Ceilings, Machine
+from phasewise.record.quantity import Quantity
+
+
+class Roof(msgspec.Struct, frozen=True, kw_only=True):
+    """The two ceilings that one model meets on one machine, all its devices together.
+
+    ``dtype`` is the one that the model's matmuls run in there, so that the right peak is used. Several devices are
+    counted as one with their sum: what they say to each other is not in it.
+    """
+
+    basis: Literal["datasheet", "measured", "stated"]
+    dtype: str
+    compute: Quantity
+    bandwidth: Quantity
+
+    @property
+    def ridge(self) -> float:
+        """FLOPs per byte at which the two ceilings meet."""
+        return self.compute.value / self.bandwidth.value
+
+
+def roofs(model: Model, machine: Machine) -> tuple[Roof, ...]:
+    """One roof per basis that states both ceilings, the most trusted first."""
+    found = (_roof(model, ceilings, machine.devices) for ceilings in machine.ceilings)
+    return tuple(roof for roof in found if roof)
+
+
+def _roof(model: Model, ceilings: Ceilings, devices: int) -> Roof | None:
+    dtype = next((dtype for dtype in model.compute if dtype in ceilings.compute), None)
+    if dtype is None or ceilings.bandwidth is None:
+        return None
+    return Roof(
+        basis=ceilings.basis,
+        dtype=dtype,
+        compute=_times(ceilings.compute[dtype], devices),
+        bandwidth=_times(ceilings.bandwidth, devices),
+    )
+
+
+def _times(one: Quantity, devices: int) -> Quantity:
+    return msgspec.structs.replace(
+        one,
+        value=one.value * devices,
+        low=None if one.low is None else one.low * devices,
+        high=None if one.high is None else one.high * devices,
+        source=one.source if devices == 1 else f"{devices} × {one.source}",
+    )
+
+
+def floor(step: Work, roof: Roof) -> Count:
+    """Least seconds of a step: the sum over its operations of the slower of its math and its bytes."""
+    return sum(
+        (
+            np.maximum(op.flops / roof.compute.value, (op.weight_bytes + op.kv_bytes) / roof.bandwidth.value)
+            for op in step.operations
+        ),
+        0.0,
+    )
+
+
+def prefill_floor(model: Model, roof: Roof, tokens: Count, batch: Count = 1.0, cached: Count = 0.0) -> Count:
+    """Least seconds of a prefill pass."""
+    return floor(work.prefill(model, tokens, batch, cached), roof)
+
+
+def decode_floor(model: Model, roof: Roof, context: Count, batch: Count = 1.0) -> Count:
+    """Least seconds of a decode step."""
+    return floor(work.decode(model, context, batch), roof)
+
+
+def ridge_tokens(model: Model, roof: Roof) -> float:
+    """Tokens per step at which reading the layers' weights and computing with them take equal time."""
+    step = work.decode(model, 0.0)
+    layers = [op for op in step.operations if op.name not in ("lm_head", "attention")]
+    flops = float(sum((op.flops for op in layers), 0.0))
+    return sum(op.weight_bytes for op in layers) / flops * roof.ridge
+
+
+def attention_crossover(model: Model) -> float | None:
+    """Prompt length at which attention costs as many FLOPs as all the layers' weights; None if it never does.
+
+    With full attention in every layer it is P/(Σ H·h), P the weights outside the embeddings; P/(L·d) is the special
+    case H·h = d.
+    """
+    shape = model.architecture
+    rest = 2.0 * shape.non_embedding
+
+    def ratio(tokens: float) -> float:
+        blocks = shape.blocks
+        pairs = sum(b.count * float(b.mixer.flops(b.mixer.pairs(tokens))) for b in blocks)
+        return pairs / (rest * tokens)
+
+    low, high = 1.0, 2.0**40
+    if ratio(high) < 1:
+        return None
+    while high - low > 1e-9 * high:
+        middle = (low * high) ** 0.5
+        low, high = (middle, high) if ratio(middle) < 1 else (low, middle)
+    return high
