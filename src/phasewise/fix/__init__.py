@@ -1,1 +1,4 @@
-"""See the package map in README.md."""
+"""A verdict to remedies, each with its predicted gain and how to verify it.
+
+One file per remedy; the list is in fix.py.
+"""

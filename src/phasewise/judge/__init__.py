@@ -1,1 +1,1 @@
-"""See the package map in README.md."""
+"""The one place where prediction meets observation."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import msgspec
 
 from phasewise.record.observation import Phase
@@ -18,6 +20,8 @@ class Remedy(msgspec.Struct, frozen=True, kw_only=True):
         saves_share: fraction of the stated request's total.
         step_before: seconds of the phase's step as measured.
         step_after: seconds of that step after the change, predicted.
+        buys: ``latency`` shortens the request itself; ``throughput`` frees accelerator time per request and leaves the
+            user's own wait as it is.
         why: one sentence, from the bound.
         verify: the command or measurement that would show it.
     """
@@ -30,6 +34,7 @@ class Remedy(msgspec.Struct, frozen=True, kw_only=True):
     step_after: float
     why: str
     verify: str
+    buys: Literal["latency", "throughput"] = "latency"
 
 
 class Rejected(msgspec.Struct, frozen=True, kw_only=True):
@@ -41,7 +46,10 @@ class Rejected(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Remedies(msgspec.Struct, frozen=True, kw_only=True):
-    """Fixes sorted by seconds saved, and those that would not help; ``note`` says what was not ranked and why."""
+    """Fixes and those that would not help; ``note`` says what was not ranked and why.
+
+    Fixes are sorted by seconds saved: first those that shorten the request, then those that free the accelerator.
+    """
 
     fixes: tuple[Remedy, ...]
     rejected: tuple[Rejected, ...]

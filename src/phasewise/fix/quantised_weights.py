@@ -1,0 +1,60 @@
+"""Fewer bytes a weight: what it buys decode, and what it does not buy prefill."""
+
+from __future__ import annotations
+
+import msgspec
+
+from phasewise.fix.patient import Patient, floor_change, reject
+from phasewise.model.formats import WEIGHTS
+from phasewise.model.model import Model, bytes_in
+from phasewise.predict.roofline import decode_floor, prefill_floor
+from phasewise.record.remedies import Rejected, Remedy
+from phasewise.units import show
+
+NAME = "4-bit weights"
+_ALREADY = 5.5
+"""Bits a weight, scales included, up to which a model counts as 4-bit already."""
+
+
+def for_decode(patient: Patient) -> Remedy | Rejected:
+    """Decode reads every weight at each step, so its floor shrinks with their bytes."""
+    bits = _bits(patient.model)
+    if bits <= _ALREADY:
+        return reject(patient, NAME, f"the weights already take {bits:.1f} bits each")
+    before = float(decode_floor(patient.model, patient.roof, patient.at))
+    after = float(decode_floor(_in_4_bit(patient.model), patient.roof, patient.at))
+    return floor_change(
+        patient,
+        NAME,
+        before,
+        after,
+        why=f"a decode step reads {show(patient.model.resident_bytes, 'B')} of weights; in 4 bit its floor falls "
+        f"{before / after:.2g}×, if the kernel unpacks them fast enough",
+        verify="serve the 4-bit weights and profile again with --weights int4: TPOT and, as much, MBU tell",
+    )
+
+
+def for_prefill(patient: Patient) -> Remedy | Rejected:
+    """Prefill waits for math, not for bytes: its floor hardly moves, and unpacking adds to it."""
+    bits = _bits(patient.model)
+    if bits <= _ALREADY:
+        return reject(patient, NAME, f"the weights already take {bits:.1f} bits each")
+    before = float(prefill_floor(patient.model, patient.roof, patient.at))
+    after = float(prefill_floor(_in_4_bit(patient.model), patient.roof, patient.at))
+    return floor_change(
+        patient,
+        NAME,
+        before,
+        after,
+        why=f"a prefill of {patient.at:,.0f} tokens waits for math, not for weight bytes, and 4-bit weights still "
+        "compute in 16 bit",
+        verify="profile again with --weights int4: TTFT should hardly move",
+    )
+
+
+def _bits(model: Model) -> float:
+    return 8 * model.resident_bytes / model.parameters
+
+
+def _in_4_bit(model: Model) -> Model:
+    return msgspec.structs.replace(model, weight_bytes=bytes_in(model.architecture, WEIGHTS["int4"]))

@@ -1,0 +1,43 @@
+"""The envelope of a run: when, where and with which versions."""
+
+from __future__ import annotations
+
+import platform
+import sys
+import time
+from datetime import UTC, datetime
+from importlib import metadata
+
+from phasewise import __version__
+from phasewise.record.envelope import Envelope, Status
+from phasewise.record.run import new_id
+
+_TOOK_PART = ("numpy", "scipy", "httptools", "xllamacpp", "torch")
+
+
+def envelope(
+    command: str, target: str, started: float, *, status: Status = "complete", reason: str = "", identity: str = ""
+) -> Envelope:
+    """Close a run that began at ``started`` (``time.perf_counter()``). ``identity`` keeps an id given earlier."""
+    return Envelope(
+        id=identity or new_id(target),
+        command=command,
+        arguments=tuple(sys.argv[1:]),
+        created=datetime.now(UTC).isoformat(timespec="seconds"),
+        duration_s=time.perf_counter() - started,
+        status=status,
+        reason=reason,
+        versions={"phasewise": __version__, "python": platform.python_version()} | _versions(),
+        host=f"{platform.system()} {platform.machine()}",
+    )
+
+
+def _versions() -> dict[str, str]:
+    found = {}
+    for name in _TOOK_PART:
+        if name in sys.modules:
+            try:
+                found[name] = metadata.version(name)
+            except metadata.PackageNotFoundError:
+                continue
+    return found

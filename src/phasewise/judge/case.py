@@ -1,0 +1,66 @@
+"""What a judgement is made from, and the steps that were measured."""
+
+from __future__ import annotations
+
+import msgspec
+
+from phasewise.model.model import Model
+from phasewise.predict.roofline import Roof
+from phasewise.record.observation import DecodeObservation, Observation, PrefillObservation
+from phasewise.record.quantity import Quantity, measured
+
+
+class Ask(msgspec.Struct, frozen=True, kw_only=True):
+    """A request whose time is to be explained; ``weight`` is its part of the mix."""
+
+    prompt: int = 2000
+    answer: int = 300
+    weight: float = 1.0
+
+
+class Case(msgspec.Struct, frozen=True, kw_only=True):
+    """Prediction and observation side by side.
+
+    ``model`` and ``roofs`` may be missing: then times are judged, utilisations are not, and ``why_null`` says which
+    flag would give them. ``roofs`` holds the most trusted ceilings first.
+    """
+
+    observation: Observation
+    asks: tuple[Ask, ...] = (Ask(),)
+    model: Model | None = None
+    roofs: tuple[Roof, ...] = ()
+    why_null: str = ""
+
+    @property
+    def ground(self) -> tuple[Model, Roof] | None:
+        """The model and the roof it is judged under, when both are known."""
+        return (self.model, self.roofs[0]) if self.model and self.roofs else None
+
+
+def prefill_step(seen: PrefillObservation, tokens: float) -> Quantity:
+    """Measured TTFT at ``tokens``: by the fit where there is one, with the interval of the nearest length."""
+    nearest = min(seen.points, key=lambda point: abs(point.tokens - tokens))
+    if seen.fit is None:
+        return nearest.ttft
+    return _read_off(seen.fit.at(tokens), nearest.ttft, seen.fit.residual, f"fit of TTFT at {tokens:,.0f} tokens")
+
+
+def decode_step(seen: DecodeObservation, context: float) -> Quantity:
+    """Measured step time at ``context``: by the fit where there is one, with the interval of the nearest context."""
+    if seen.fit is None or not seen.points:
+        return seen.tpot
+    nearest = min(seen.points, key=lambda point: abs(point.context - context))
+    source = f"fit of step time at {context:,.0f} tokens of context"
+    return _read_off(seen.fit.at(context), nearest.tpot, seen.fit.residual, source)
+
+
+def _read_off(value: float, nearest: Quantity, residual: float, source: str) -> Quantity:
+    low = nearest.value if nearest.low is None else nearest.low
+    high = nearest.value if nearest.high is None else nearest.high
+    below, above = 1 - low / nearest.value, high / nearest.value - 1
+    return measured(value, "s", source, low=value * (1 - max(below, residual)), high=value * (1 + max(above, residual)))
+
+
+def within(tokens: float, measured_at: list[float]) -> float:
+    """``tokens``, moved to the nearest end of what was measured when it lies outside."""
+    return min(max(tokens, min(measured_at)), max(measured_at))

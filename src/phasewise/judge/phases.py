@@ -1,0 +1,116 @@
+"""The verdict on each phase alone."""
+
+from __future__ import annotations
+
+from phasewise.judge import shares, utilisation
+from phasewise.judge.case import Case, decode_step, prefill_step, within
+from phasewise.judge.shares import Parts
+from phasewise.predict.roofline import ridge_tokens
+from phasewise.record.judgement import PhaseVerdict
+from phasewise.record.observation import Check, Phase
+from phasewise.record.quantity import Quantity, predicted
+from phasewise.units import show
+
+
+def prefill(case: Case) -> PhaseVerdict | None:
+    """Prefill judged at the stated prompt, or at the measured length nearest to it."""
+    seen = case.observation.prefill
+    if seen is None or not seen.points:
+        return None
+    at = within(float(case.asks[0].prompt), [float(point.tokens) for point in seen.points])
+    step = prefill_step(seen, at)
+    found = utilisation.of_prefill(case, seen, at)
+    parts = shares.of_prefill(*case.ground, seen, at, step.value) if case.ground else None
+    notes: list[str] = []
+    below = False
+    if case.ground:
+        ridge = ridge_tokens(*case.ground)
+        below = at < ridge
+        if below:
+            notes.append(
+                f"{at:,.0f} tokens are below the ridge of {ridge:,.0f}: such a prefill waits for the weights, so it is "
+                "judged by MBU"
+            )
+    if seen.fit is None:
+        notes.append("one length only: overhead and growth cannot be told apart")
+    if at != case.asks[0].prompt:
+        notes.append(
+            f"taken apart at {at:,.0f} tokens, the measured length nearest to the stated {case.asks[0].prompt:,}"
+        )
+    return PhaseVerdict(
+        phase="prefill",
+        yardstick="mbu" if below else "mfu",
+        headline=utilisation.first(found, "mbu" if below else "mfu"),
+        why_null="" if case.ground else case.why_null,
+        at_tokens=at,
+        step=step,
+        floor=_floor(parts),
+        bound=parts.bound if parts else "unknown",
+        shares=parts.shares() if parts else (),
+        utilisations=found,
+        notes=(*notes, *_close(parts)),
+        believed=believed(case.observation.checks, "prefill"),
+    )
+
+
+def decode(case: Case) -> PhaseVerdict | None:
+    """Decode at batch 1, judged in the middle of the stated answer, or at the measured context nearest to it."""
+    seen = case.observation.decode
+    if seen is None:
+        return None
+    ask = case.asks[0]
+    contexts = [point.context for point in seen.points] or [seen.tpot_context]
+    at = within(ask.prompt + ask.answer / 2, contexts)
+    step = decode_step(seen, at)
+    found = utilisation.of_decode(case, seen, at)
+    parts = shares.of_decode(*case.ground, seen.fit, at, step.value, _prefill_overhead(case)) if case.ground else None
+    notes: list[str] = []
+    mfu = utilisation.first(found, "mfu")
+    if mfu is not None:
+        notes.append(f"{show(mfu.value, '1', 2)} MFU is normal for decode at batch 1: it waits for bytes, not for math")
+    return PhaseVerdict(
+        phase="decode",
+        yardstick="mbu",
+        headline=utilisation.first(found, "mbu"),
+        why_null="" if case.ground else case.why_null,
+        at_tokens=at,
+        step=step,
+        floor=_floor(parts),
+        bound=parts.bound if parts else "unknown",
+        shares=parts.shares() if parts else (),
+        utilisations=found,
+        notes=(*notes, *_close(parts)),
+        believed=believed(case.observation.checks, "decode"),
+    )
+
+
+def _prefill_overhead(case: Case) -> Quantity | None:
+    """Overhead of a prefill pass with its interval, when prefill was measured."""
+    seen = case.observation.prefill
+    if seen is None or seen.fit is None or case.ground is None:
+        return None
+    longest = float(max(point.tokens for point in seen.points))
+    return shares.of_prefill(*case.ground, seen, longest, prefill_step(seen, longest).value).overhead
+
+
+def _floor(parts: Parts | None) -> Quantity | None:
+    return predicted(parts.floor, "s", f"{parts.side} floor") if parts else None
+
+
+def _close(parts: Parts | None) -> list[str]:
+    """A sentence when the interval of the overhead leaves open which part is the largest."""
+    if parts is None:
+        return []
+    low, high = parts.overhead.low or 0.0, parts.overhead.high or 0.0
+    room = max(0.0, parts.step - parts.floor)
+    if low < room / 2 < high and room > parts.floor:
+        return [
+            f"overhead ({show(low, 's')} to {show(high, 's')}) and kernel time cannot be told apart here: a sweep over "
+            "batch or a trace would"
+        ]
+    return []
+
+
+def believed(checks: tuple[Check, ...], phase: Phase) -> bool:
+    """False when a check that voids this phase's figures failed."""
+    return not any(c.voids and c.status == "failed" and c.phase in (phase, "run") for c in checks)

@@ -1,0 +1,132 @@
+"""From a Hugging Face config.json to an architecture.
+
+What is not a dense decoder of a family in ``families`` is refused by name, never counted as if it were one.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from phasewise.errors import InputError, UsageError
+from phasewise.model.architecture import Architecture
+from phasewise.model.families import BY_CLASS, BY_MODEL_TYPE, FAMILIES, Family
+from phasewise.model.keys import Keys, shown, written
+
+MOST_BYTES = 16 * 2**20
+"""Size up to which a config is read; the largest public ones are under 1 MB."""
+
+_TEXT = ("text_config", "llm_config", "language_config")
+_TOWERS = ("vision", "visual", "image", "video", "audio", "speech", "perceiver", "qformer", "projector")
+
+_OTHER_KINDS: tuple[tuple[str, tuple[str, ...]], ...] = (
+    ("mixture of experts", ("expert", "moe")),
+    ("latent attention", ("kv_lora", "q_lora", "qk_nope", "qk_rope")),
+    ("state-space or linear attention layers", ("mamba", "ssm_", "state_size", "linear_num", "linear_key", "rwkv")),
+    ("layers of mixed kinds", ("hybrid_", "block_configs", "full_attention_interval", "attn_layer_")),
+    ("sparse attention", ("index_topk", "sparse_attention")),
+    ("an encoder", ("is_encoder_decoder", "encoder_layers", "use_bidirectional_attention")),
+    ("cross-attention layers", ("cross_attention_layers", "add_cross_attention")),
+    ("gated attention", ("attn_output_gate", "attention_output_gate")),
+    ("layers that share their KV cache", ("num_kv_shared_layers",)),
+)
+"""What makes a model something else than a dense decoder: words in the names of its keys, when they hold something."""
+
+
+def read(path: Path) -> dict[str, Any]:
+    """The JSON object in ``path``.
+
+    Raises:
+        InputError: missing, over 16 MB, not JSON, or not an object.
+    """
+    try:
+        if not os.path.isfile(path):
+            raise InputError(f"{_name(path)} is not a file: name a config.json.")
+        if path.stat().st_size > MOST_BYTES:
+            raise InputError(f"{_name(path)} is larger than 16 MB, so it is no model's config: name a config.json.")
+        config = json.loads(path.read_bytes())
+    except OSError as error:
+        raise InputError(f"{_name(path)} cannot be read ({error.strerror}): name a readable config.json.") from None
+    except RecursionError:
+        raise InputError(f"{_name(path)} is nested too deeply to be a model's config: name a config.json.") from None
+    except ValueError as error:
+        raise InputError(f"{_name(path)} is not JSON ({_short(error)}): name a config.json.") from None
+    if not isinstance(config, dict):
+        raise InputError(f"{_name(path)} holds {written(config)}, not a JSON object: name a model's config.json.")
+    return config
+
+
+def architecture(config: Mapping[str, Any], where: str) -> Architecture:
+    """The architecture that ``config`` describes; ``where`` names it in errors.
+
+    Raises:
+        UsageError: a model that is not modelled yet; the sentence names its type and the keys that say so.
+        InputError: a key that is missing or holds what it cannot hold.
+    """
+    text, outer = text_part(config, where)
+    family = _family(text, where)
+    keys = Keys(text, where, defaults=family.nested if outer else None)
+    kinds = [*_other_kinds(text), *_other_kinds(outer)]
+    if kinds:
+        raise UsageError(f"{where}: a {family.name} model with {' and '.join(kinds)} is not modelled yet.")
+    shape = family.build(keys)
+    tied = Keys(text, where).flag("tie_word_embeddings", Keys(outer, where).flag("tie_word_embeddings", shape.tied))
+    return msgspec.structs.replace(shape, tied=tied, not_modelled=tuple(_left_out({**text, **outer})))
+
+
+def text_part(config: Mapping[str, Any], where: str) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+    """The keys of the language model, and those around them (empty where nothing is nested)."""
+    for name in _TEXT:
+        if name in config:
+            if not isinstance(config[name], dict):
+                raise InputError(f"{where}: {name} must be an object, not {written(config[name])}.")
+            return config[name], {key: value for key, value in config.items() if key != name}
+    return config, {}
+
+
+def _family(text: Mapping[str, Any], where: str) -> Family:
+    kind, classes = text.get("model_type"), text.get("architectures")
+    if isinstance(kind, str) and kind in BY_MODEL_TYPE:
+        return BY_MODEL_TYPE[kind]
+    if kind is None and isinstance(classes, list) and len(classes) == 1 and isinstance(classes[0], str):
+        if classes[0] in BY_CLASS:
+            return BY_CLASS[classes[0]]
+    elif kind is None:
+        raise InputError(f"{where}: model_type is missing: name a model's config.json.")
+    known = f"modelled are {', '.join(family.name for family in FAMILIES)}"
+    reason = " and ".join(_other_kinds(text)) or known
+    raise UsageError(f"{where}: {_type(text)} is not modelled yet: {reason}.")
+
+
+def _type(text: Mapping[str, Any]) -> str:
+    kind = text.get("model_type")
+    return f"model_type {written(kind)}" if kind is not None else f"architectures {written(text['architectures'][0])}"
+
+
+def _other_kinds(keys: Mapping[str, Any]) -> Iterator[str]:
+    for kind, words in _OTHER_KINDS:
+        found = [key for key, value in keys.items() if value and any(word in key for word in words)]
+        if found:
+            yield f"{kind} ({', '.join(shown(key) for key in found[:4])})"
+
+
+def _left_out(keys: Mapping[str, Any]) -> Iterator[str]:
+    for key, value in keys.items():
+        if isinstance(value, dict) and value and any(word in key for word in _TOWERS):
+            yield f"{shown(key)}: another tower with its projector; only the language model is counted"
+    for key in ("num_nextn_predict_layers", "num_mtp_modules"):
+        if keys.get(key):
+            yield f"{key}: layers for multi-token prediction"
+
+
+def _name(path: Path) -> str:
+    return shown(str(path))
+
+
+def _short(error: ValueError) -> str:
+    return shown(str(error).splitlines()[0])

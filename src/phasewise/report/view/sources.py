@@ -1,0 +1,106 @@
+"""How every number was obtained: target, model, machine, ceilings, sampling, versions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from phasewise.record.envelope import Envelope
+from phasewise.record.machine import Machine
+from phasewise.record.model import ModelFacts
+from phasewise.record.run import Run
+from phasewise.record.target import Target
+from phasewise.report.view import words
+from phasewise.report.view.table import Cell, Table, columns, give, say
+
+Row = tuple[Cell, ...]
+
+
+def sources(run: Run) -> tuple[Table, ...]:
+    """One table per subject; a subject that the run does not have is left out."""
+    found = []
+    if run.model is not None:
+        found.append(Table(title="Model", columns=_COLUMNS, rows=tuple(_model(run.model)), note=_unmodelled(run.model)))
+    if run.machine is not None:
+        notes = " ".join(map(words.clean, run.machine.notes))
+        found.append(Table(title="Machine", columns=_COLUMNS, rows=tuple(_machine(run.machine)), note=notes))
+    if run.target is not None:
+        found.append(Table(title="Target", columns=_COLUMNS, rows=tuple(_target(run.target))))
+    return (*found, Table(title="Run", columns=_COLUMNS, rows=tuple(_run(run))))
+
+
+_COLUMNS = columns("", ">value", "how")
+
+
+def _unmodelled(model: ModelFacts) -> str:
+    parts = words.listed([words.name(part) for part in model.not_modelled])
+    return f"Not modelled, so not in any floor or utilisation: {parts}." if parts else ""
+
+
+def _model(model: ModelFacts) -> Iterator[Row]:
+    yield say("name"), say(words.name(model.name)), say(model.source)
+    yield say("parameters"), Cell(words.count(model.parameters)), say(f"{words.count(model.layers)} layers")
+    if model.active_parameters != model.parameters:
+        yield say("active per token"), Cell(words.count(model.active_parameters)), Cell("")
+    yield say("embedding"), Cell(words.count(model.embedding_parameters)), say("parameters of the input table")
+    yield say("weights"), give(model.weight_bytes, 4), say(words.origin(model.weight_bytes))
+    yield say("KV per token"), give(model.kv_bytes_per_token), say(words.origin(model.kv_bytes_per_token))
+    yield say("formats"), say(words.name(model.weights_format)), say(f"KV cache in {words.name(model.kv_format)}")
+    yield say("matmuls judged in"), say(words.name(model.compute_dtype) or words.NOTHING), Cell("")
+    if model.max_context is not None:
+        yield say("longest context"), Cell(words.number(model.max_context, "token")), say("as trained")
+
+
+def _machine(machine: Machine) -> Iterator[Row]:
+    here = "the machine that phasewise runs on" if machine.local else "as stated"
+    yield say("name"), say(words.name(machine.name)), say(f"{machine.kind}, {here}")
+    yield say("devices"), Cell(words.count(machine.devices)), say("the figures below are of one device")
+    for label, quantity in (("memory", machine.memory_bytes), ("power limit", machine.power_limit_w)):
+        if quantity is not None:
+            yield say(label), give(quantity), say(words.origin(quantity))
+    for ceilings in machine.ceilings:
+        for dtype, peak in ceilings.compute.items():
+            yield say(f"{words.name(dtype)} matmuls ({ceilings.basis})"), give(peak), say(words.origin(peak))
+        for label, rate in (("reading", ceilings.bandwidth), ("copying", ceilings.copy_bandwidth)):
+            if rate is not None:
+                yield say(f"{label} memory ({ceilings.basis})"), give(rate), say(words.origin(rate))
+        if ceilings.how:
+            yield say(f"{ceilings.basis} ceilings"), Cell(""), say(ceilings.how)
+    if not machine.ceilings:
+        yield say("ceilings"), Cell(words.NOTHING), say("none known: give --on, or --peak and --bandwidth")
+
+
+def _target(target: Target) -> Iterator[Row]:
+    yield say("engine"), say(words.name(target.engine)), say(f"at {words.name(target.name)}")
+    yield say("model sent"), say(words.name(target.served_model)), say(f"{target.prompting} to {target.endpoint}")
+    if target.max_context is not None:
+        yield say("longest context"), Cell(words.number(target.max_context, "token")), say("of the server")
+    for key, value in target.settings.items():
+        yield say(words.name(key)), say(words.name(value)), say("set by phasewise")
+    for fact in target.reported:
+        yield say(words.name(fact.key)), say(words.name(fact.value)), say(f"reported: {words.name(fact.where)}")
+    for one in target.capabilities:
+        state = {True: "yes", False: "no", None: "unknown"}[one.present]
+        yield say(words.name(one.name).replace("_", " ")), Cell(state), say(one.detail)
+
+
+def _run(run: Run) -> Iterator[Row]:
+    envelope, seen = run.envelope, run.observation
+    yield say("made"), say(envelope.created), say(f"in {words.number(envelope.duration_s, 's')}")
+    yield say("status"), Cell(envelope.status), say(envelope.reason)
+    if seen is not None:
+        sent = f"{words.count(seen.prompt_tokens)} tokens sent, {words.count(seen.output_tokens)} received"
+        yield say("requests"), Cell(words.count(seen.requests)), say(sent)
+        yield say("sampling stopped"), Cell(""), say(seen.stopped)
+    if run.prediction is not None:
+        bound = f"{words.name(run.prediction.dtype)} matmuls, {words.name(run.prediction.basis)} ceilings"
+        yield say("floors"), Cell("predicted"), say(bound)
+    for name, version in envelope.versions.items():
+        yield say(words.name(name)), say(words.name(version)), say("version")
+    if envelope.host:
+        yield say("client"), Cell(""), say(envelope.host)
+    yield say("command"), Cell(""), say(" ".join(("phasewise", envelope.command, *_after_verb(envelope))))
+
+
+def _after_verb(envelope: Envelope) -> tuple[str, ...]:
+    said = envelope.arguments
+    return said[1:] if said[:1] == (envelope.command,) else said
