@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from reference import h100, llama_3_8b, reference_roof
 
 from phasewise.model import work
 from phasewise.predict import napkin
 from phasewise.predict.predict import decode_step, predict, prefill_step
 from phasewise.predict.roofline import attention_crossover, decode_floor, floor, prefill_floor, ridge_tokens, roofs
 from phasewise.units import show
+from reference import h100, llama_3_8b, reference_roof
 
 MODEL, ROOF = llama_3_8b(), reference_roof()
 P, EMBEDDING, LAYERS = 8_030_261_248, 525_336_576, 6_979_588_096

@@ -15,8 +15,8 @@ from phasewise.record.quantity import Quantity
 from phasewise.record.remedies import Rejected, Remedy
 from phasewise.units import show
 
-MATERIAL = 0.01
-"""A remedy that saves less than this fraction of the request is named among those that would not help."""
+MATERIAL = 0.02
+"""A remedy that saves less than this fraction of its phase is named among those that would not help."""
 
 
 class Patient(msgspec.Struct, frozen=True, kw_only=True):
@@ -101,9 +101,9 @@ def remedy(
     """A remedy that saves ``saved`` seconds a step (``low`` to ``high``), or its rejection if that is too little."""
     scale = patient.request_s / patient.step
     total = saved * scale
-    if total < MATERIAL * patient.total_s:
+    if total < MATERIAL * patient.request_s:
         return reject(
-            patient, name, f"it would save {show(max(0.0, total), 's')} of {show(patient.total_s, 's')}: {why}"
+            patient, name, f"it would save {show(max(0.0, total), 's')} of {show(patient.request_s, 's')}: {why}"
         )
     saves = Quantity(
         value=total,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 
-
 from phasewise.errors import UsageError
 from phasewise.jobs.envelope import envelope
 from phasewise.jobs.subject import Subject

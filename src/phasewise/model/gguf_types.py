@@ -1,7 +1,8 @@
 """How ggml stores a tensor: elements per block and bytes per block of every type that GGUF files may hold.
 
 Source: the type traits of ggml (ggml/src/ggml.c, and the block structs of ggml-common.h in ggml-org/llama.cpp). A row
-missing between two numbers was a type that ggml has removed.
+missing between two numbers is a type that ggml has removed, or q8_1 (9), which no file holds: it is what activations
+are turned into for a dot product.
 """
 
 from __future__ import annotations
@@ -30,7 +31,6 @@ TYPES: dict[int, GgmlType] = {
     6: GgmlType("q5_0", 32, 22),
     7: GgmlType("q5_1", 32, 24),
     8: GgmlType("q8_0", 32, 34),
-    9: GgmlType("q8_1", 32, 36),
     10: GgmlType("q2_k", 256, 84),
     11: GgmlType("q3_k", 256, 110),
     12: GgmlType("q4_k", 256, 144),
@@ -56,4 +56,5 @@ TYPES: dict[int, GgmlType] = {
     35: GgmlType("tq2_0", 256, 66),
     39: GgmlType("mxfp4", 32, 17),
     40: GgmlType("nvfp4", 64, 36),
+    41: GgmlType("q1_0", 128, 18),
 }

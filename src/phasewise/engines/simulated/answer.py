@@ -121,6 +121,8 @@ class Answer:
         reason = self.asked.finish_reason if last else None
         thinking = self.asked.chat and first < self._plan.reasoning and self._plan.stream
         delta = {"reasoning_content" if thinking else "content": text} if self.asked.chat else {"text": text}
+        if self.asked.chat and first == 0:
+            delta["role"] = "assistant"
         choice = self._choice(delta, reason)
         if self.asked.token_ids:
             choice["token_ids"] = [_IDS[index % len(_IDS)] for index in range(first, self._tokens)]

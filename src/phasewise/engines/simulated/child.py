@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import subprocess
 import sys
 from pathlib import Path
@@ -12,8 +11,7 @@ from typing import Self
 import msgspec
 
 from phasewise.engines.simulated.plan import Plan
-from phasewise.engines.simulated.server import listening, new_loop
-from phasewise.errors import EngineError, UsageError
+from phasewise.errors import EngineError
 
 
 class Orders(msgspec.Struct, kw_only=True):
@@ -77,25 +75,3 @@ class SimulatedServer:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-
-def main() -> int:
-    """The child's side: read the orders, print the URL, serve until the parent's end of the pipe closes."""
-    try:
-        orders = msgspec.json.decode(sys.stdin.buffer.readline(), type=Orders)
-        with asyncio.Runner(loop_factory=new_loop) as runner:
-            runner.run(_serve(orders))
-    except (msgspec.DecodeError, UsageError) as error:
-        print(f"phasewise simulate: {error}", file=sys.stderr)
-        return 2
-    return 0
-
-
-async def _serve(orders: Orders) -> None:
-    log = Path(orders.log) if orders.log else None
-    async with listening(orders.plan, api_key=orders.api_key, log=log) as url:
-        print(url, flush=True)
-        closed = asyncio.StreamReader()
-        loop = asyncio.get_running_loop()
-        await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(closed), sys.stdin)
-        await closed.read()

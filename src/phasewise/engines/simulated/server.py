@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 import hmac
 import random
+import signal
 import time
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import IO
 
@@ -152,7 +153,7 @@ class Server:
             self._log.flush()
 
 
-@asynccontextmanager
+@contextlib.asynccontextmanager
 async def listening(
     plan: Plan, *, host: str = "127.0.0.1", port: int = 0, api_key: str | None = None, log: Path | None = None
 ) -> AsyncIterator[str]:
@@ -185,3 +186,33 @@ async def listening(
 def new_loop() -> asyncio.AbstractEventLoop:
     """An event loop whose timers are precise."""
     return asyncio.SelectorEventLoop(PreciseSelector())
+
+
+def serve(
+    plan: Plan,
+    *,
+    host: str = "127.0.0.1",
+    port: int = 0,
+    api_key: str | None = None,
+    log: Path | None = None,
+    seconds: float | None = None,
+    announce: Callable[[str], None] = print,
+) -> None:
+    """Serve ``plan`` in this process until SIGINT, SIGTERM or ``seconds`` have passed; ``announce`` gets the URL.
+
+    Raises:
+        UsageError: as ``listening``.
+    """
+
+    async def until_stopped() -> None:
+        stop = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        for signum in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(signum, stop.set)
+        async with listening(plan, host=host, port=port, api_key=api_key, log=log) as url:
+            announce(url)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(stop.wait(), seconds)
+
+    with asyncio.Runner(loop_factory=new_loop) as runner:
+        runner.run(until_stopped())

@@ -159,8 +159,8 @@ def request(found: Prediction) -> tuple[str, tuple[Part, ...]]:
     decode = one.total_s - one.ttft_s
     ttft, tpot, total = (words.number(value, "s") for value in (one.ttft_s, one.tpot_s, one.total_s))
     text = (
-        f"{words.count(one.prompt_tokens)} tokens in, {words.count(one.answer_tokens)} out, alone: TTFT {ttft}, TPOT {tpot}, "
-        f"total {total}; decode is {words.share(one.decode_share)} of it."
+        f"{words.count(one.prompt_tokens)} tokens in, {words.count(one.answer_tokens)} out, alone: "
+        f"TTFT {ttft}, TPOT {tpot}, total {total}; decode is {words.share(one.decode_share)} of it."
     )
     why = "floor of one request alone"
     parts = (

@@ -1,0 +1,87 @@
+"""What the time budget buys: which lengths, in which order, and when to stop."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+PREFILL_SHARE = 0.55
+"""Part of the budget that prefill may use when decode is measured too; decode gets all that prefill leaves."""
+
+SHORTEST = 16
+"""Tokens of the shortest prompt: short prompts pin the overhead."""
+
+MARGIN = 16
+"""Tokens kept free below the model's limit, for what a server adds to a prompt (BOS, template)."""
+
+UNKNOWN_LIMIT = 8192
+"""Longest prompt tried when the server does not say what it takes."""
+
+MOST_LENGTHS = 8
+
+LEAST_ROUNDS = 3
+"""Requests per shape before sampling may stop early, the discarded first one included."""
+
+MOST_ROUNDS = 30
+
+TIGHT = 0.01
+"""Sampling stops when the interval is within this part of its value, to either side."""
+
+WARM_TOLERANCE = 0.10
+WARM_TOLERANCE_S = 1e-3
+MOST_WARMUPS = 3
+
+
+def longest_prompt(max_context: int | None, max_prompt: int | None, answer: int) -> int:
+    """Longest prompt that leaves room for ``answer`` tokens, in tokens; at least 1."""
+    room = UNKNOWN_LIMIT if max_context is None else max_context - answer - MARGIN
+    return max(1, min(room, max_prompt or room))
+
+
+def ladder(longest: int) -> list[int]:
+    """Prompt lengths from short to ``longest``, ascending.
+
+    Powers of two up to three quarters of ``longest``, and ``longest`` itself: a quadratic through noise is pinned best
+    by the ends and the middle (D-optimal for a parabola), so the long half is the dense one.
+    """
+    if longest < 512:
+        return sorted({min(SHORTEST, max(1, longest // 8)), max(1, longest // 4), max(1, longest // 2), longest})
+    powers = [2**k for k in range(9, 64) if 2**k <= 0.75 * longest]
+    return [SHORTEST, 64, 256, *powers, longest]
+
+
+def telling(lengths: Sequence[int]) -> list[int]:
+    """``lengths`` in the order in which they tell most: shortest, longest, the half of that, then the widest gap."""
+    if not lengths:
+        return []
+    rest = sorted(set(lengths))
+    chosen = [rest.pop(0)]
+    if rest:
+        chosen.append(rest.pop())
+    if rest:
+        half = min(rest, key=lambda n: abs(n - chosen[1] / 2))
+        rest.remove(half)
+        chosen.append(half)
+    while rest:
+        widest = max(rest, key=lambda n: min(abs(math.log(n / c)) for c in chosen))
+        rest.remove(widest)
+        chosen.append(widest)
+    return chosen
+
+
+def first_kept(times: Sequence[float], discard: int) -> int:
+    """Index of the first of ``times`` (requests of one shape, in order) that is no warm-up.
+
+    The first ``discard`` never count; from there on a request counts as soon as it agrees with the one before it, or the
+    one after it when nothing is discarded, within 10% or 1 ms. At most three are given up.
+    """
+    for index in range(discard, min(len(times), MOST_WARMUPS)):
+        other = index - 1 if discard else index + 1
+        if other >= len(times) or agree(times[index], times[other]):
+            return index
+    return min(len(times), max(discard, MOST_WARMUPS))
+
+
+def agree(a: float, b: float) -> bool:
+    """True when two times are equal within the tolerance of a warm engine."""
+    return abs(a - b) <= max(WARM_TOLERANCE_S, WARM_TOLERANCE * min(a, b))

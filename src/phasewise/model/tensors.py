@@ -1,0 +1,217 @@
+"""From the tensors of a GGUF file to an architecture and the exact bytes of each role.
+
+The shapes are the truth: norms, biases, fused projections and a tied head are read off them. The metadata gives what
+shapes cannot: how many heads, and the window. Where the two disagree the file is refused.
+Tensor names: gguf-py/gguf/constants.py of ggml-org/llama.cpp.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+
+from phasewise.errors import InputError, UsageError
+from phasewise.model.architecture import Architecture, Attention, Block, Mlp, Role
+from phasewise.model.families import BY_GGUF, FAMILIES
+from phasewise.model.families.family import Family, Windows
+from phasewise.model.gguf import GgufHeader, Tensor
+from phasewise.model.keys import LAYERS, Keys, shown
+from phasewise.units import show
+
+_BLOCK = re.compile(r"blk\.(\d{1,5})\.(.+)")
+
+_MODEL: dict[str, Role] = {
+    "token_embd.weight": "embedding",
+    "output.weight": "lm_head",
+    "output_norm.weight": "norm",
+    "output_norm.bias": "norm",
+}
+
+_LAYER: dict[str, Role] = {
+    f"{name}.{part}": role
+    for part in ("weight", "bias")
+    for name, role in {
+        "attn_q": "qkv",
+        "attn_k": "qkv",
+        "attn_v": "qkv",
+        "attn_qkv": "qkv",
+        "attn_output": "output",
+        "ffn_gate": "mlp_in",
+        "ffn_up": "mlp_in",
+        "ffn_down": "mlp_out",
+        "attn_norm": "norm",
+        "attn_q_norm": "norm",
+        "attn_k_norm": "norm",
+        "post_attention_norm": "norm",
+        "ffn_norm": "norm",
+        "post_ffw_norm": "norm",
+    }.items()
+}
+
+_TABLES = re.compile(r"(blk\.\d+\.)?(rope_(freqs|factors_long|factors_short)\.weight|attn_rot_embd)$")
+"""Tables of rotary frequencies: constants of under a kilobyte, no weights."""
+
+_EXPERTS = re.compile(r"ffn_gate_inp|_exps\.|_shexp\.")
+
+Layer = dict[str, Tensor]
+"""The tensors of one block by the rest of their name."""
+
+
+def architecture(header: GgufHeader, where: str) -> Architecture:
+    """The architecture that the header describes.
+
+    Raises:
+        UsageError: a kind of model that is not modelled yet.
+        InputError: a file that is no whole model, or whose tensors and metadata disagree.
+    """
+    family, keys = _family(header, where)
+    layers: dict[int, Layer] = defaultdict(dict)
+    whole: Layer = {}
+    for tensor in header.tensors:
+        found = _BLOCK.fullmatch(tensor.name)
+        if found:
+            layers[int(found[1])][found[2]] = tensor
+        else:
+            whole[tensor.name] = tensor
+    embedding = whole.get("token_embd.weight")
+    if embedding is None:
+        raise InputError(f"{where} holds no token embedding (a vocabulary or an adapter alone?): name a whole model.")
+    count = keys.count("block_count", LAYERS)
+    if sorted(layers) != list(range(count)):
+        raise InputError(f"{where}: {keys.prefix}block_count is {count} but the file holds {len(layers)} blocks.")
+    hidden, vocab = _matrix(embedding, where)
+    if hidden != keys.count("embedding_length"):
+        raise keys.error("embedding_length", f"must be {hidden}, the width of the token embedding")
+    windows = _windows(keys, family, count)
+    blocks = Counter(_block(keys, layers[number], number, hidden, windows[number]) for number in range(count))
+    if _matrix(whole.get("output.weight", embedding), where) != (hidden, vocab):
+        raise InputError(f"{where}: output.weight is not as large as the token embedding: convert the file again.")
+    return Architecture(
+        family=family.name,
+        hidden=hidden,
+        vocab=vocab,
+        tied="output.weight" not in whole,
+        blocks=tuple(Block(mixer=m, mlp=f, norm_weights=n, count=times) for (m, f, n), times in blocks.items()),
+        final_norm=sum(tensor.elements for name, tensor in whole.items() if _MODEL.get(name) == "norm"),
+        max_context=keys.optional("context_length"),
+        not_modelled=tuple(_left_out(header, keys, family)),
+    )
+
+
+def bytes_by_role(header: GgufHeader) -> dict[Role, float]:
+    """Exact bytes of the tensors of each role."""
+    total: dict[Role, float] = {}
+    for tensor in header.tensors:
+        role = _role(tensor.name)
+        if role:
+            total[role] = total.get(role, 0.0) + tensor.bytes
+    return total
+
+
+def types_by_bytes(header: GgufHeader) -> list[str]:
+    """Names of the storage types of the counted tensors, the one with most bytes first."""
+    share: Counter[str] = Counter()
+    for tensor in header.tensors:
+        if _role(tensor.name):
+            share[tensor.type.name] += tensor.bytes
+    return [name for name, _ in share.most_common()]
+
+
+def _role(name: str) -> Role | None:
+    found = _BLOCK.fullmatch(name)
+    return _LAYER.get(found[2]) if found else _MODEL.get(name)
+
+
+def _family(header: GgufHeader, where: str) -> tuple[Family, Keys]:
+    parts = header.metadata.get("split.count", 1)
+    if isinstance(parts, int) and parts > 1:
+        raise InputError(f"{where} is one of {parts} parts: join them with `llama-gguf-split --merge` first.")
+    name = header.architecture
+    kind = header.metadata.get("general.type", "model")
+    if kind != "model" or not name:
+        raise InputError(f"{where} is no language model (general.type {shown(str(kind))!r}): name a model's .gguf file.")
+    keys = Keys(header.metadata, where, prefix=f"{name}.")
+    experts = keys.optional("expert_count", least=0) or any(_EXPERTS.search(tensor.name) for tensor in header.tensors)
+    if experts:
+        raise UsageError(f"{where}: {shown(name)} with a mixture of experts is not modelled yet.")
+    if name not in BY_GGUF:
+        known = ", ".join(kind for family in FAMILIES for kind in family.gguf)
+        raise UsageError(f"{where}: architecture {shown(name)!r} is not modelled yet: modelled are {known}.")
+    return BY_GGUF[name], keys
+
+
+def _block(keys: Keys, layer: Layer, number: int, hidden: int, window: int | None) -> tuple[Attention, Mlp, int]:
+    where = f"{keys.where}: block {number}"
+    heads = _per_layer(keys, "attention.head_count", number)
+    kv_heads = _per_layer(keys, "attention.head_count_kv", number, heads)
+    if heads % kv_heads:
+        raise keys.error("attention.head_count_kv", f"must divide the {heads} heads")
+    width, _ = _matrix(_tensor(layer, "attn_output.weight", where), where)
+    if width % heads:
+        raise keys.error("attention.head_count", f"must divide the {width} columns of {where}'s attn_output")
+    intermediate, _ = _matrix(_tensor(layer, "ffn_down.weight", where), where)
+    _, up = _matrix(_tensor(layer, "ffn_up.weight", where), where)
+    norms = {name: tensor.elements for name, tensor in layer.items() if _LAYER.get(name) == "norm"}
+    qk_norm = sum(norms.pop(name, 0) for name in ("attn_q_norm.weight", "attn_k_norm.weight"))
+    attention = Attention(
+        heads=heads,
+        kv_heads=kv_heads,
+        head_dim=width // heads,
+        window=window,
+        qkv_bias="attn_q.bias" in layer or "attn_qkv.bias" in layer,
+        output_bias="attn_output.bias" in layer,
+        qk_norm=qk_norm,
+    )
+    gated = "ffn_gate.weight" in layer or up == 2 * intermediate
+    mlp = Mlp(intermediate=intermediate, gated=gated, bias="ffn_down.bias" in layer)
+    expected = {**attention.parameters(hidden), **mlp.parameters(hidden)}
+    for role in ("qkv", "output", "mlp_in", "mlp_out"):
+        held = sum(tensor.elements for name, tensor in layer.items() if _LAYER.get(name) == role)
+        if held != expected[role]:
+            raise InputError(
+                f"{where} holds {held:,} {role} weights where its shapes and {heads} heads ({kv_heads} for keys and "
+                f"values) make {expected[role]:,}: convert the file again."
+            )
+    return attention, mlp, sum(norms.values())
+
+
+def _windows(keys: Keys, family: Family, layers: int) -> Windows:
+    window = keys.optional("attention.sliding_window", least=0) or None
+    if family.full_every is None or window is None:
+        return (None,) * layers
+    stated = keys.get("attention.sliding_window_pattern")
+    period = stated if isinstance(stated, int) and stated > 0 else family.full_every
+    return tuple(None if period and (layer + 1) % period == 0 else window for layer in range(layers))
+
+
+def _left_out(header: GgufHeader, keys: Keys, family: Family) -> Iterator[str]:
+    window = keys.optional("attention.sliding_window", least=0)
+    if window and family.full_every is None:
+        yield f"a sliding window of {window} tokens: attention is counted in full"
+    others = [tensor for tensor in header.tensors if not _role(tensor.name) and not _TABLES.match(tensor.name)]
+    if others:
+        names = ", ".join(shown(tensor.name) for tensor in others[:3]) + (", ..." if len(others) > 3 else "")
+        yield f"{len(others)} tensors of {show(sum(tensor.bytes for tensor in others), 'B')}: {names}"
+
+
+def _per_layer(keys: Keys, name: str, number: int, default: int | None = None) -> int:
+    """A number that the file gives once, or as an array with one number per layer."""
+    value = keys.get(name)
+    if isinstance(value, tuple):
+        if number >= len(value):
+            raise keys.error(name, f"must have a number for block {number}")
+        return Keys({name: value[number]}, keys.where).count(name)
+    return keys.optional(name) or default or keys.count(name)
+
+
+def _tensor(layer: Layer, name: str, where: str) -> Tensor:
+    if name not in layer:
+        raise InputError(f"{where} has no {name}: convert the file again.")
+    return layer[name]
+
+
+def _matrix(tensor: Tensor, where: str) -> tuple[int, int]:
+    if len(tensor.shape) != 2:
+        raise InputError(f"{where}: {shown(tensor.name)} is no matrix but {list(tensor.shape)}: convert the file again.")
+    return tensor.shape[0], tensor.shape[1]
