@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+from phasewise.errors import UsageError
+
+if TYPE_CHECKING:
+    from phasewise.judge.case import Ask
 
 On = Annotated[
     str | None,
@@ -21,11 +26,59 @@ Weights = Annotated[
 ]
 Kv = Annotated[str | None, typer.Option("--kv", metavar="FORMAT", help="Format of the KV cache: bf16, fp8, q8_0, ...")]
 Peak = Annotated[
-    str | None, typer.Option("--peak", metavar="RATE", help="Use this dense peak instead, e.g. 1000TFLOP/s (one device).")
+    str | None,
+    typer.Option("--peak", metavar="RATE", help="Use this dense peak instead, e.g. 1000TFLOP/s (one device)."),
 ]
 Bandwidth = Annotated[
-    str | None, typer.Option("--bandwidth", metavar="RATE", help="Use this bandwidth instead, e.g. 3.35TB/s (one device).")
+    str | None,
+    typer.Option("--bandwidth", metavar="RATE", help="Use this bandwidth instead, e.g. 3.35TB/s (one device)."),
 ]
 Prompt = Annotated[int, typer.Option("--prompt", min=1, max=100_000_000, help="Tokens in of the stated request.")]
-AnswerTokens = Annotated[int, typer.Option("--answer", min=1, max=100_000_000, help="Tokens out of the stated request.")]
-Json = Annotated[bool, typer.Option("--json", help="One JSON document on stdout, plain SI numbers, nothing else there.")]
+AnswerTokens = Annotated[
+    int, typer.Option("--answer", min=1, max=100_000_000, help="Tokens out of the stated request.")
+]
+Json = Annotated[
+    bool, typer.Option("--json", help="One JSON document on stdout, plain SI numbers, nothing else there.")
+]
+
+
+def asks(prompt: int, answer: int, mix: str | None) -> tuple[Ask, ...]:
+    """The stated request, or those of ``mix`` (``IN:OUT:PART,...``), heaviest first.
+
+    Raises:
+        UsageError: a mix that is not written so.
+    """
+    from phasewise.judge.case import Ask
+
+    if mix is None:
+        return (Ask(prompt=prompt, answer=answer),)
+    found = []
+    for part in mix.split(","):
+        fields = part.split(":")
+        try:
+            tokens_in, tokens_out = int(fields[0]), int(fields[1])
+            weight = float(fields[2]) if len(fields) > 2 else 1.0
+        except (ValueError, IndexError):
+            tokens_in = tokens_out = 0
+            weight = 0.0
+        if len(fields) > 3 or not (0 < tokens_in <= 10**8 and 0 < tokens_out <= 10**8 and 0 < weight < 1e12):
+            raise UsageError(f"--mix {part!r} is not tokens in, tokens out and a part: write 2000:300:0.7,500:50:0.3.")
+        found.append(Ask(prompt=tokens_in, answer=tokens_out, weight=weight))
+    return tuple(sorted(found, key=lambda ask: -ask.weight))
+
+
+def numbers(text: str | None) -> tuple[int, ...] | None:
+    """The positive whole numbers of ``text`` (``N,N,...``), None for None.
+
+    Raises:
+        UsageError: something else.
+    """
+    if text is None:
+        return None
+    try:
+        found = tuple(sorted({int(part) for part in text.split(",")}))
+    except ValueError:
+        found = ()
+    if not found or found[0] < 1:
+        raise UsageError(f"--lengths {text!r} is not a list of prompt lengths: write 128,512,2048.")
+    return found

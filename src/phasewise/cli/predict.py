@@ -32,11 +32,9 @@ def predict(
     """
     from phasewise.jobs.predict import predict as job
     from phasewise.jobs.subject import Subject
-    from phasewise.report import prediction
+    from phasewise.report import show
 
-    subject = Subject(
-        model=model, on=on, devices=devices, weights=weights, kv=kv, peak=peak, bandwidth=bandwidth
-    )
+    subject = Subject(model=model, on=on, devices=devices, weights=weights, kv=kv, peak=peak, bandwidth=bandwidth)
     run = job(subject, prompt=prompt, answer=answer, batch=batch)
-    prediction.show(run, as_json=as_json, explain=explain)
+    show.predicted(run, as_json=as_json, explain=explain)
     return 0

@@ -151,7 +151,7 @@ def _setting(plan: Plan, name: str) -> str:
 
 _own = [
     parameter
-    for parameter in inspect.signature(simulate).parameters.values()
+    for parameter in inspect.signature(simulate, eval_str=True).parameters.values()
     if parameter.kind != parameter.VAR_KEYWORD
 ]
 simulate.__signature__ = inspect.Signature([*_own, *map(_parameter, _FIELDS)], return_annotation=int)  # type: ignore[attr-defined]

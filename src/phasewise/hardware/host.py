@@ -152,11 +152,9 @@ def _last_level_cache(root: Path, allowed: set[int]) -> int | None:
 
 def _size(text: str) -> int | None:
     """Bytes of what sysfs writes as ``32768K``, by which it means KiB."""
-    return (
-        int(parse(f"{text}iB" if text[-1] in "KMG" else f"{text}B", "B"))
-        if re.fullmatch(r"[1-9]\d*[KMG]?", text)
-        else None
-    )
+    if not re.fullmatch(r"[1-9]\d*[KMG]?", text):
+        return None
+    return int(parse(text + ("iB" if text[-1] in "KMG" else "B"), "B"))
 
 
 def _cpu_file(root: Path, number: int, name: str) -> Path:

@@ -5,16 +5,15 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
 from phasewise.errors import InputError, UsageError
 from phasewise.model import catalogue, config, formats, gguf, tensors
-from phasewise.model.formats import Format
 from phasewise.model.keys import shown
 from phasewise.model.model import Model, bytes_in
-from phasewise.model.quantisation import Quantisation, quantisation
+from phasewise.model.quantisation import quantisation
 
 _DTYPES = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32"}
 _DEFAULT = "bf16"
@@ -44,19 +43,120 @@ def load(text: str, weights: str | None = None, kv: str | None = None) -> Model:
         InputError: a file that is not what it should be.
     """
     kind, _, rest = text.partition(":")
-    if kind == "gguf":
-        return _from_gguf(Path(rest), weights, kv)
-    if kind == "hf":
-        return _from_directory(Path(rest), weights, kv)
+    if kind in ("gguf", "hf"):
+        return _from_path(Path(rest), weights, kv)
     row = catalogue.find(text)
     if row is not None:
-        source = f"catalogue ({row.source})"
-        return _from_config(row.config, row.name, f"catalogue row {row.name}", source, {}, weights, kv)
-    path = Path(text)
-    if os.path.isdir(path):
-        return _from_directory(path, weights, kv)
-    if os.path.isfile(path):
-        return _from_gguf(path, weights, kv) if _is_gguf(path) else _from_file(path, weights, kv)
-    if path.suffix in (".json", ".gguf") or text.startswith((".", "/", "~")):
-        raise InputError(f"{shown(text)} does not exist: name a config.json, a .gguf file or a model directory.")
+        facts = _Facts(row.config, row.name, f"catalogue row {row.name}", f"catalogue: {row.source}")
+        return _from_config(facts, weights, kv)
+    if os.path.exists(text) or text.endswith((".json", ".gguf")) or text.startswith((".", "/", "~")):
+        return _from_path(Path(text), weights, kv)
     raise catalogue.unknown(text)
+
+
+class _Facts(NamedTuple):
+    """A config with its name, what errors call it, what reports call it, and its quantisation side file."""
+
+    config: Mapping[str, Any]
+    name: str
+    where: str
+    source: str
+    side: Mapping[str, Any] = {}
+
+
+def _from_path(path: Path, weights: str | None, kv: str | None) -> Model:
+    if os.path.isdir(path):
+        path = _in_directory(path)
+    if not os.path.isfile(path):
+        raise InputError(f"{shown(str(path))} does not exist: name a config.json, a .gguf file or a model directory.")
+    if path.suffix == ".gguf" or _begins_as_gguf(path):
+        return _from_gguf(path, weights, kv)
+    name = path.resolve().parent.name if path.name == "config.json" else path.stem
+    side = path.with_name("hf_quant_config.json")
+    quant = config.read(side).get("quantization") if os.path.isfile(side) and path.name == "config.json" else None
+    facts = _Facts(
+        config.read(path),
+        shown(name) or "model",
+        shown(path.name),
+        f"{shown(path.name)} of {shown(name)}",
+        quant if isinstance(quant, dict) else {},
+    )
+    return _from_config(facts, weights, kv)
+
+
+def _in_directory(path: Path) -> Path:
+    if os.path.isfile(path / "config.json"):
+        return path / "config.json"
+    files = sorted(file for file in os.listdir(path) if file.endswith(".gguf") and "mmproj" not in file)
+    if len(files) == 1:
+        return path / files[0]
+    if files:
+        some = ", ".join(shown(file) for file in files[:4])
+        raise UsageError(f"{shown(str(path))} holds {len(files)} GGUF files ({some}): name one of them.")
+    raise InputError(f"{shown(str(path))} holds no config.json and no .gguf file: name a model directory.")
+
+
+def _begins_as_gguf(path: Path) -> bool:
+    try:
+        with open(path, "rb") as file:
+            return file.read(4) == gguf.MAGIC
+    except OSError:
+        return False
+
+
+def _from_config(facts: _Facts, weights: str | None, kv: str | None) -> Model:
+    shape = config.architecture(facts.config, facts.where)
+    text, outer = config.text_part(facts.config, facts.where)
+    stated = _dtype(text) or _dtype(outer)
+    described = quantisation(facts.side or text.get("quantization_config") or outer.get("quantization_config"))
+    format_, why = formats.weights(stated or _DEFAULT), "as its dtype says" if stated else "assumed: it names no dtype"
+    kv_name, kv_why = stated or _DEFAULT, "as the weights before any quantisation"
+    if described:
+        if described.weights:
+            format_, why = described.weights, "as its quantisation says"
+        if described.kv:
+            kv_name, kv_why = described.kv, "as its quantisation says"
+        shape = msgspec.structs.replace(shape, not_modelled=shape.not_modelled + described.not_modelled)
+    if weights:
+        format_, why = formats.weights(weights), "as --weights says"
+    if kv:
+        kv_name, kv_why = kv, "as --kv says"
+    kv_name, kv_bytes = formats.kv_bytes(kv_name)
+    return Model(
+        name=facts.name,
+        source=f"{facts.source}; weights in {format_.name} ({why}), KV cache in {kv_name} ({kv_why})",
+        architecture=shape,
+        weight_bytes=bytes_in(shape, format_),
+        weights_format=format_.name,
+        compute=format_.compute,
+        kv_format=kv_name,
+        kv_element_bytes=kv_bytes,
+        provenance="assumed" if weights or not (stated or described) else "datasheet",
+    )
+
+
+def _dtype(keys: Mapping[str, Any]) -> str | None:
+    name = keys.get("torch_dtype") or keys.get("dtype")
+    return _DTYPES.get(name.removeprefix("torch.")) if isinstance(name, str) else None
+
+
+def _from_gguf(path: Path, weights: str | None, kv: str | None) -> Model:
+    where = shown(path.name)
+    header = gguf.read_header(path)
+    shape = tensors.architecture(header, where)
+    types, matmuls = tensors.types_by_bytes(header), tensors.types_by_bytes(header, lookup=False)
+    kv_name, kv_bytes = formats.kv_bytes(kv or "fp16")
+    name = header.metadata.get("general.name")
+    source = f"{where}; KV cache in {kv_name} ({'as --kv says' if kv else 'the default of llama.cpp'})"
+    format_ = formats.weights(weights) if weights else None
+    return Model(
+        name=(shown(name) if isinstance(name, str) else "") or shown(path.stem),
+        source=f"{source}; weights in {format_.name} (as --weights says)" if format_ else source,
+        architecture=shape,
+        weight_bytes=bytes_in(shape, format_) if format_ else tensors.bytes_by_role(header),
+        weights_format=format_.name if format_ else types[0] + (f" (mixed: {', '.join(types)})" if types[1:] else ""),
+        compute=format_.compute if format_ else _GGUF_COMPUTE.get(matmuls[0], _GGUF_QUANTISED),
+        kv_format=kv_name,
+        kv_element_bytes=kv_bytes,
+        provenance="assumed" if format_ else "measured",
+    )

@@ -31,9 +31,9 @@ class Quantisation(NamedTuple):
     not_modelled: tuple[str, ...] = ()
 
 
-def quantisation(config: Mapping[str, Any]) -> Quantisation | None:
+def quantisation(config: object) -> Quantisation | None:
     """What ``config`` (a ``quantization_config`` or the ``quantization`` of a side file) describes; None when nothing."""
-    if not config:
+    if not config or not isinstance(config, dict):
         return None
     weights = _weights(config)
     kv = "fp8" if _kv_in_fp8(config.get("kv_cache_quant_algo") or config.get("kv_cache_scheme")) else ""

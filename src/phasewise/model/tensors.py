@@ -109,11 +109,15 @@ def bytes_by_role(header: GgufHeader) -> dict[Role, float]:
     return total
 
 
-def types_by_bytes(header: GgufHeader) -> list[str]:
-    """Names of the storage types of the counted tensors, the one with most bytes first."""
+def types_by_bytes(header: GgufHeader, *, lookup: bool = True) -> list[str]:
+    """Names of the storage types of the counted tensors, the one with most bytes first.
+
+    ``lookup`` false leaves the token embedding out, which a step does not multiply with unless it is the head too.
+    """
     share: Counter[str] = Counter()
     for tensor in header.tensors:
-        if _role(tensor.name):
+        role = _role(tensor.name)
+        if role and (lookup or role != "embedding"):
             share[tensor.type.name] += tensor.bytes
     return [name for name, _ in share.most_common()]
 

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from phasewise.engines.simulated.api import WORDS, Ask, ids_of
-from phasewise.engines.simulated.http import Connection, chunk, head
+from phasewise.engines.simulated.connection import Connection, chunk, head
 from phasewise.engines.simulated.plan import Plan
 from phasewise.engines.simulated.scheduler import Request
 
@@ -31,7 +31,6 @@ class Answer:
         self._connection = connection
         self._on_end = on_end
         self._tokens = 0
-        self._text = ""
         self._held = bytearray()
         self._next = b""
         self._step = 0
@@ -52,11 +51,11 @@ class Answer:
     def prepare(self, tokens: int, last: bool) -> None:
         """Encode the tokens of the step that has started."""
         first, self._tokens, self._step, self._last = self._tokens, self._tokens + tokens, tokens, last
-        self._text += (text := self._words(first, self._tokens, last))
+        text = self._text(first)
         if not self.asked.stream:
             self._next = self._whole() if last else b""
         elif not self._plan.stream:
-            self._next = self._frames(self._text, 0, last) if last else b""
+            self._next = self._frames(self._text(0), 0, last) if last else b""
         elif not text and not last and self._plan.partial_utf8 == "withheld":
             self._next = b""
         else:
@@ -112,10 +111,11 @@ class Answer:
             self._connection.write(bytes(self._held))
             self._held.clear()
 
-    def _words(self, first: int, end: int, last: bool) -> str:
+    def _text(self, first: int) -> str:
+        """Text of the tokens from ``first`` on."""
         if self._plan.partial_utf8 == "no":
-            return "".join(f" {WORDS[index % len(WORDS)]}" for index in range(first, end))
-        return " \N{GRINNING FACE}" * (end // 3 - first // 3)
+            return "".join(f" {WORDS[index % len(WORDS)]}" for index in range(first, self._tokens))
+        return " \N{GRINNING FACE}" * (self._tokens // 3 - first // 3)
 
     def _frames(self, text: str, first: int, last: bool) -> bytes:
         reason = self.asked.finish_reason if last else None
@@ -143,9 +143,9 @@ class Answer:
         return event[: len(event) // 2] + b"\n\n" if self._plan.invalid_sse else event
 
     def _whole(self) -> bytes:
-        content: dict[str, Any] = {"text": self._text}
+        content: dict[str, Any] = {"text": self._text(0)}
         if self.asked.chat:
-            words = self._text.split(" ")[1:]
+            words = self._text(0).split(" ")[1:]
             thought = " ".join(words[: self._plan.reasoning]) or None
             content = {"role": "assistant", "content": " ".join(words[self._plan.reasoning :])}
             content = {"message": content | ({"reasoning_content": thought} if thought else {})}

@@ -103,3 +103,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     invalid_sse: Annotated[bool, _help("Fault: cut the JSON of every streamed event short.")] = False
     html: Annotated[bool, _help("Fault: answer everything with a web page, as no LLM server does.")] = False
     seed: Annotated[Count, _help("Seed of the noise, the errors and the other client.")] = 0
+
+    @property
+    def prefix(self) -> str:
+        """``base_path`` as paths carry it: empty, or with a slash before and none behind."""
+        return f"/{path}" if (path := self.base_path.strip("/")) else ""

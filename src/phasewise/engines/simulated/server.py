@@ -9,6 +9,7 @@ import hmac
 import random
 import signal
 import time
+import weakref
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import IO
@@ -18,7 +19,7 @@ import msgspec
 from phasewise import __version__
 from phasewise.engines.simulated import api
 from phasewise.engines.simulated.answer import Answer
-from phasewise.engines.simulated.http import Connection, HttpRequest
+from phasewise.engines.simulated.connection import Connection, HttpRequest
 from phasewise.engines.simulated.metrics import exposition
 from phasewise.engines.simulated.pacer import Pacer, PreciseSelector
 from phasewise.engines.simulated.plan import Plan
@@ -39,12 +40,20 @@ class Server:
         self._scheduler = Scheduler(plan)
         self._pacer = Pacer(asyncio.get_running_loop(), self._scheduler)
         self._count = 0
+        self._connections: weakref.WeakSet[Connection] = weakref.WeakSet()
         self._routes = self._make_routes()
         self._pacer.wake()
 
     def connection(self) -> Connection:
         """A protocol for a new connection."""
-        return Connection(self._handle)
+        connection = Connection(self._handle)
+        self._connections.add(connection)
+        return connection
+
+    def close(self) -> None:
+        """Break off every connection."""
+        for connection in tuple(self._connections):
+            connection.abort()
 
     def _make_routes(self) -> dict[str, tuple[str, Callable[[Connection, HttpRequest], None]]]:
         plan = self._plan
@@ -61,7 +70,7 @@ class Server:
             routes["/v1/completions"] = ("POST", self._complete)
         if plan.endpoints != "completions":
             routes["/v1/chat/completions"] = ("POST", self._chat)
-        return {plan.base_path.rstrip("/") + path: route for path, route in routes.items()}
+        return {plan.prefix + path: route for path, route in routes.items()}
 
     def _handle(self, connection: Connection, request: HttpRequest) -> None:
         try:
@@ -166,19 +175,19 @@ async def listening(
         file = log.open("ab") if log else None
     except OSError as error:
         raise UsageError(f"{log} cannot be written ({error.strerror}): give --log a file that can.") from None
+    server = Server(plan, api_key, file)
     try:
-        server = Server(plan, api_key, file)
-        try:
-            listener = await asyncio.get_running_loop().create_server(server.connection, host, port)
-        except OSError as error:
-            raise UsageError(f"{host}:{port} cannot be listened on ({error.strerror}): give another --port.") from None
-        async with listener:
-            name, number = listener.sockets[0].getsockname()[:2]
-            shown = f"[{name}]" if ":" in name else name
-            gc.collect()
-            gc.freeze()
-            yield f"http://{shown}:{number}{plan.base_path.rstrip('/')}"
+        listener = await asyncio.get_running_loop().create_server(server.connection, host, port)
+        name, number = listener.sockets[0].getsockname()[:2]
+        gc.collect()
+        gc.freeze()
+        yield f"http://{f'[{name}]' if ':' in name else name}:{number}{plan.prefix}"
+        listener.close()
+    except OSError as error:
+        why = (error.strerror or str(error)).rsplit(": ", 1)[-1]
+        raise UsageError(f"{host}:{port} cannot be listened on ({why}): give another --host or --port.") from None
     finally:
+        server.close()
         if file:
             file.close()
 

@@ -1,4 +1,4 @@
-"""HTTP/1.1 on one asyncio connection: requests in, one response at a time out."""
+"""HTTP/1.1 on one connection: requests in, one response at a time out."""
 
 from __future__ import annotations
 
@@ -12,10 +12,9 @@ from typing import cast
 import httptools
 import msgspec
 
-MAX_BODY = 64 * 2**20
-"""Bytes of a request body that are taken; more is answered with 413."""
+MAX_REQUEST = 64 * 2**20
+"""Bytes of a request that are taken; more are answered with 413."""
 
-MAX_HEADERS = 200
 _PIPELINE = 16
 
 
@@ -40,7 +39,10 @@ class Connection(asyncio.Protocol):
         self._pending: deque[HttpRequest] = deque()
         self._current: HttpRequest | None = None
         self._read_at = self._arrived = 0.0
-        self._url, self._headers, self._body, self._size = b"", {}, [], 0  # type: ignore[var-annotated]
+        self._received = 0
+        self._url = b""
+        self._headers: dict[str, str] = {}
+        self._body = bytearray()
         self.on_lost: Callable[[], None] | None = None
 
     # asyncio's side
@@ -52,6 +54,10 @@ class Connection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         """Called by asyncio."""
         self._read_at = time.monotonic()
+        self._received += len(data)
+        if self._received > MAX_REQUEST:
+            self._refuse(413, f"a request may have {MAX_REQUEST} bytes")
+            return
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade:
@@ -71,7 +77,7 @@ class Connection(asyncio.Protocol):
     def on_message_begin(self) -> None:
         """Called by httptools."""
         self._arrived = self._read_at
-        self._url, self._headers, self._body, self._size = b"", {}, [], 0
+        self._url, self._headers, self._body = b"", {}, bytearray()
 
     def on_url(self, url: bytes) -> None:
         """Called by httptools."""
@@ -80,8 +86,6 @@ class Connection(asyncio.Protocol):
     def on_header(self, name: bytes, value: bytes) -> None:
         """Called by httptools."""
         self._headers[name.decode("latin-1").lower()] = value.decode("latin-1")
-        if len(self._headers) > MAX_HEADERS:
-            self._refuse(431, "too many headers")
 
     def on_headers_complete(self) -> None:
         """Called by httptools."""
@@ -90,19 +94,16 @@ class Connection(asyncio.Protocol):
 
     def on_body(self, body: bytes) -> None:
         """Called by httptools."""
-        self._size += len(body)
-        if self._size > MAX_BODY:
-            self._refuse(413, f"a body may have {MAX_BODY} bytes")
-        else:
-            self._body.append(body)
+        self._body += body
 
     def on_message_complete(self) -> None:
         """Called by httptools."""
+        self._received = 0
         request = HttpRequest(
             method=self._parser.get_method().decode("latin-1"),
             path=self._url.split(b"?", 1)[0].decode("latin-1"),
             headers=self._headers,
-            body=b"".join(self._body),
+            body=bytes(self._body),
             arrived=self._arrived,
             keep_alive=self._parser.should_keep_alive(),
         )

@@ -1,0 +1,91 @@
+"""`phasewise profile`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from phasewise.cli import flags
+
+
+def profile(
+    target: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[TARGET]",
+            help="A server's URL, or gguf:FILE; none: the embedded engine with its bundled model on this machine.",
+        ),
+    ] = None,
+    model: Annotated[
+        str | None,
+        typer.Option("--model", metavar="MODEL", help="What the server runs: catalogue name, config.json, GGUF file."),
+    ] = None,
+    on: flags.On = None,
+    devices: flags.Devices = 1,
+    weights: flags.Weights = None,
+    kv: flags.Kv = None,
+    peak: flags.Peak = None,
+    bandwidth: flags.Bandwidth = None,
+    prompt: flags.Prompt = 2000,
+    answer: flags.AnswerTokens = 300,
+    mix: Annotated[
+        str | None,
+        typer.Option("--mix", metavar="IN:OUT:PART,...", help="Your mix of requests, e.g. 2000:300:0.7,500:50:0.3."),
+    ] = None,
+    phase: Annotated[
+        Literal["both", "prefill", "decode"], typer.Option("--phase", help="Measure one phase only.")
+    ] = "both",
+    budget: Annotated[
+        float, typer.Option("--budget", min=1, max=86400, help="Seconds to spend measuring; it stops early when sure.")
+    ] = 90.0,
+    lengths: Annotated[
+        str | None, typer.Option("--lengths", metavar="N,N,...", help="Prompt lengths to measure, in tokens.")
+    ] = None,
+    max_prompt: Annotated[
+        int | None, typer.Option("--max-prompt", min=1, help="Longest prompt to send, tokens.")
+    ] = None,
+    served_model: Annotated[
+        str | None, typer.Option("--served-model", help="Name of the model to ask for, when the server has several.")
+    ] = None,
+    insecure: Annotated[bool, typer.Option("--insecure", help="Accept a self-signed certificate.")] = False,
+    timeout: Annotated[
+        float, typer.Option("--timeout", min=0.1, help="Seconds without a byte after which a server counts as stalled.")
+    ] = 60.0,
+    threads: Annotated[int | None, typer.Option("--threads", min=1, help="Threads of the embedded engine.")] = None,
+    context: Annotated[int, typer.Option("--context", min=64, help="Context of the embedded engine, tokens.")] = 4096,
+    out: Annotated[Path | None, typer.Option("--out", help="Folder for the run [default: ./phasewise-runs].")] = None,
+    as_json: flags.Json = False,
+) -> int:
+    """The main job: predict, measure each phase alone, judge, name the fix, and report.
+
+    An API key is read from PHASEWISE_API_KEY or OPENAI_API_KEY.
+
+    Examples: phasewise profile; phasewise profile http://127.0.0.1:8000 --model llama-3-8b --on h100-sxm
+    """
+    from phasewise.jobs.profile import Options
+    from phasewise.jobs.profile import profile as job
+    from phasewise.jobs.subject import Subject
+    from phasewise.jobs.target import Connection
+    from phasewise.record.run import RUNS
+    from phasewise.report import show
+    from phasewise.report.progress import bar
+
+    options = Options(
+        target=target,
+        subject=Subject(model=model, on=on, devices=devices, weights=weights, kv=kv, peak=peak, bandwidth=bandwidth),
+        asks=flags.asks(prompt, answer, mix),
+        phases=("prefill", "decode") if phase == "both" else (phase,),
+        budget_s=budget,
+        lengths=flags.numbers(lengths),
+        max_prompt=max_prompt,
+        connection=Connection(
+            served_model=served_model, insecure=insecure, stall_s=timeout, threads=threads, context=context
+        ),
+        out=out or RUNS,
+    )
+    with bar() as progress:
+        done = job(options, progress)
+    show.profiled(done.run, done.folder, as_json=as_json)
+    return done.exit_code

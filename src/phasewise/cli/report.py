@@ -1,0 +1,28 @@
+"""`phasewise report`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from phasewise.cli import flags
+
+
+def report(
+    run: Annotated[
+        Path | None, typer.Argument(metavar="[RUN]", help="Folder of a run, or its run.json; none: the latest here.")
+    ] = None,
+    form: Annotated[
+        Literal["text", "html", "markdown", "json"], typer.Option("--as", help="In which form, on stdout.")
+    ] = "text",
+    as_json: flags.Json = False,
+) -> int:
+    """Show a saved run again: as terminal text, HTML, Markdown or JSON."""
+    from phasewise.jobs.saved import find
+    from phasewise.report import show
+
+    saved = find(run)
+    show.again(saved, "json" if as_json else form)
+    return 0

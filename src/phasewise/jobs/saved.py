@@ -1,0 +1,23 @@
+"""Find and load a saved run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from phasewise.errors import UsageError
+from phasewise.record.run import RUNS, Run, load
+
+
+def find(path: Path | None) -> Run:
+    """The run at ``path``, or the latest under ``phasewise-runs`` here.
+
+    Raises:
+        UsageError: there is none.
+        InputError: it cannot be read.
+    """
+    if path is None:
+        runs = sorted(file.parent for file in RUNS.glob("*/run.json"))
+        if not runs:
+            raise UsageError(f"there is no run under ./{RUNS}: make one with `phasewise profile`, or name its folder.")
+        path = runs[-1]
+    return load(path)

@@ -1,0 +1,62 @@
+"""Put a finished job before the user, in the form that was asked for. The only writer on stdout."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from phasewise.record.run import Run
+
+Form = Literal["text", "html", "markdown", "json"]
+
+
+def predicted(run: Run, *, as_json: bool, explain: bool) -> None:
+    """Print a prediction."""
+    if as_json:
+        from phasewise.report import json
+
+        document(json.prediction(run))
+        return
+    from phasewise.report import terminal
+
+    terminal.print_report(terminal.prediction(run, explain))
+
+
+def profiled(run: Run, folder: Path, *, as_json: bool) -> None:
+    """Write the HTML report into the run's folder and print the run."""
+    from phasewise.report import html
+
+    page = folder / "report.html"
+    page.write_text(html.render(run), encoding="utf-8")
+    again(run, "json" if as_json else "text")
+    if not as_json:
+        print(f"\nReport: {page}\nAgain:  phasewise report {folder}")
+
+
+def again(run: Run, form: Form) -> None:
+    """Print a run in one of the four forms."""
+    if form == "json":
+        from phasewise.report import json
+
+        document(json.profile(run))
+    elif form == "text":
+        from phasewise.report import terminal
+
+        terminal.print_report(terminal.profile(run))
+    elif form == "html":
+        from phasewise.report import html
+
+        sys.stdout.write(html.render(run))
+    else:
+        from phasewise.report import markdown
+
+        sys.stdout.write(markdown.profile(run))
+
+
+def document(tree: dict[str, object]) -> None:
+    """Print one JSON document."""
+    sys.stdout.write(msgspec.json.format(msgspec.json.encode(tree), indent=2).decode() + "\n")
+    sys.stdout.flush()

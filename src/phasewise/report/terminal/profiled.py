@@ -1,0 +1,108 @@
+"""A profile, from the verdict down to the recap."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from phasewise.record.observation import Phase
+from phasewise.record.remedies import Remedy
+from phasewise.record.run import Run
+from phasewise.report.terminal.layout import Bars, Grid, bullets, indented, section, sentence
+from phasewise.report.view import findings, heading, phases, request, words
+from phasewise.report.view.heading import PHASES, Notice
+from phasewise.report.view.recap import recap
+from phasewise.report.view.sources import sources
+
+_TONES = {"alarm": "bold red", "doubt": "bold red", "partial": "bold yellow", "contradiction": "yellow"}
+
+
+def profile(run: Run, saved: Path | None = None) -> RenderableType:
+    """The whole report of ``run``; ``saved`` is the folder that holds it, when it was saved."""
+    return Group(
+        sentence(heading.headline(run), "bold"),
+        sentence(heading.subject(run), "dim"),
+        *(_notice(notice) for notice in heading.notices(run)),
+        section("Where the time goes", *_request(run)),
+        *(section(_title(run, phase), *_phase(run, phase)) for phase in PHASES),
+        section(f"Checks: {findings.tally(run)}", Grid(findings.checks(run))),
+        section("What to change first", *_fixes(run)),
+        section("How every number was obtained", *_sources(run, saved)),
+        section("Recap", Grid(recap(run))),
+    )
+
+
+def _notice(notice: Notice) -> RenderableType:
+    head = "STOP: " if notice.kind == "alarm" else ""
+    cause = [Text("Likely causes, likeliest first:")] if notice.kind == "alarm" and notice.items else []
+    listed = indented(*cause, bullets(notice.items, notice.ordered))
+    return Group(Text(""), sentence(head + notice.text, _TONES[notice.kind]), *([listed] if notice.items else []))
+
+
+def _request(run: Run) -> Iterator[RenderableType]:
+    why = request.why_no_split(run)
+    if why or run.judgement is None:
+        yield sentence(why)
+        return
+    first = run.judgement.splits[0]
+    yield sentence(f"One request alone: {request.request(first)}. {request.owners(first)}")
+    yield Bars(request.parts(first))
+    mix = request.mix(run)
+    if mix is not None:
+        yield Group(Text(""), Grid(mix))
+
+
+def _title(run: Run, phase: Phase) -> str:
+    verdict = heading.verdict_of(run, phase)
+    if verdict is None:
+        return phase if heading.measured(run, phase) else f"{phase}: not measured"
+    doubt = "" if verdict.believed else " (not to be believed)"
+    return f"{phase}: {words.BOUNDS[verdict.bound]}{doubt}"
+
+
+def _phase(run: Run, phase: Phase) -> Iterator[RenderableType]:
+    verdict = heading.verdict_of(run, phase)
+    if verdict is not None:
+        floor = f"floor {words.amount(verdict.floor)} (predicted)" if verdict.floor else "floor unknown"
+        yield sentence(f"{phases.score(verdict)} {phases.against(verdict)}".rstrip())
+        yield sentence(f"Step {phases.where(verdict)}: {words.amount(verdict.step)} (measured), {floor}")
+        yield Bars(request.shares(run, phase))
+        yield bullets(map(words.clean, verdict.notes))
+    facts = phases.facts(run, phase)
+    yield Group(Text(""), Grid(facts)) if facts.rows else sentence(facts.note)
+    points = phases.points(run, phase)
+    if points.rows:
+        yield Group(Text(""), Text(points.title, style="bold"), Grid(points))
+
+
+def _fixes(run: Run) -> Iterator[RenderableType]:
+    for rank, fix in enumerate(findings.fixes(run), 1):
+        yield _fix(rank, fix)
+    if note := findings.note(run):
+        yield sentence(note)
+    if useless := findings.rejected(run):
+        yield Group(Text(""), Text("Would not help", style="bold"))
+        yield bullets(f"{words.name(one.name)} ({one.phase}): {words.clean(one.reason)}" for one in useless)
+
+
+def _fix(rank: int, fix: Remedy) -> RenderableType:
+    saves = f"saves {request.seconds(fix.saves)}, {words.share(fix.saves_share)} of the request"
+    return Group(
+        sentence(f"{rank}. {words.name(fix.name)} ({fix.phase}): {saves}", "bold"),
+        indented(
+            sentence(f"{findings.gain(fix)}: {words.clean(fix.why)}"),
+            sentence(f"verify: {words.clean(fix.verify)}", "dim"),
+        ),
+    )
+
+
+def _sources(run: Run, saved: Path | None) -> Iterator[RenderableType]:
+    yield bullets(f"{provenance}: {meaning}" for provenance, (_, meaning) in words.MARKS.items())
+    for table in sources(run):
+        yield Group(Text(""), Text(table.title, style="bold"), Grid(table))
+    kept = f"{words.clean(saved)}" if saved else f"run {words.name(run.envelope.id)}"
+    again = words.clean(saved or run.envelope.id)
+    yield Group(Text(""), sentence(f"Saved: {kept}. Show it again with: phasewise report {again}"))
