@@ -3,8 +3,8 @@
 Timings repeat at a handful of lengths, scatter by an absolute part (wake-ups) plus a part proportional to the time, and
 stray upward only (a busy machine delays, nothing makes it early). So, in this order:
 
-1. samples at one row of the design form a group; within groups the shape of the scatter, sqrt(absolute² + (relative·y)²),
-   is estimated by maximum likelihood (Laplace, which outliers bend less than Gauss);
+1. samples at one row of the design form a group; within groups the shape of the scatter, sqrt(absolute² +
+   (relative·y)²), is estimated by maximum likelihood (Laplace, which outliers bend less than Gauss);
 2. samples far above their group are left out and counted;
 3. the groups' means are fitted with coefficients >= 0, each weighted by its variance: scatter over its samples, plus
    ``resolution``², an error that all samples of a group share and that repeating does not shrink;
@@ -88,6 +88,8 @@ class Fit(NamedTuple):
         direction = np.asarray(row, dtype=float)
         value = float(direction @ self.values)
         low, high = _profile(self, direction)
+        if (direction >= 0).all():
+            low = max(0.0, low)
         return Interval(value, min(low, value), max(high, value))
 
     @property
@@ -113,7 +115,7 @@ def nonnegative(design: ArrayLike, y: ArrayLike, *, resolution: float = 0.0, con
     member = member.reshape(-1)
     if len(groups) < rows.shape[1] or np.linalg.matrix_rank(groups / np.linalg.norm(groups, axis=0)) < rows.shape[1]:
         raise ValueError("fewer distinct rows than coefficients")
-    kept, scatter = _without_outliers(times, member)
+    kept, scatter = without_outliers(times, member)
     counts = np.bincount(member[kept], minlength=len(groups))
     means = np.bincount(member[kept], weights=times[kept], minlength=len(groups)) / counts
     variances = scatter.at(means) ** 2 / counts + resolution**2
@@ -160,8 +162,8 @@ def student(confidence: float, degrees: int) -> float:
     return float(stdtrit(degrees, (1 + confidence) / 2))
 
 
-def _without_outliers(y: Array, member: NDArray[np.intp]) -> tuple[NDArray[np.bool_], Scatter]:
-    """Which samples stay, and the scatter of those."""
+def without_outliers(y: Array, member: NDArray[np.intp]) -> tuple[NDArray[np.bool_], Scatter]:
+    """Which of ``y`` (n,) stay, and their scatter; ``member`` (n,) numbers the group of each, 0 to m - 1."""
     # The lower middle: of two samples, it is the upper one that may be the outlier.
     middle = np.array([np.sort(y[member == g])[(np.sum(member == g) - 1) // 2] for g in range(member.max() + 1)])
     excess = y - middle[member]

@@ -84,8 +84,8 @@ def alarmed() -> Run:
     assert run.judgement
     assert run.judgement.prefill
     alarm = Alarm(
-        text="prefill at 2,000 tokens reads 131% MFU of the datasheet ceiling 989 TFLOP/s: no machine does more than it "
-        "can.",
+        text="prefill at 2,000 tokens reads 131% MFU of the datasheet ceiling 989 TFLOP/s: no machine does more "
+        "than it can.",
         causes=("a sparse peak was taken for a dense one", "the wrong accelerator: check --on"),
     )
     doubted = change(

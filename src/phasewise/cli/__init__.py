@@ -61,7 +61,7 @@ def run(arguments: list[str] | None = None) -> int:
         return _say("Interrupted.", 130)
     except BrokenPipeError:
         # The reader of our output left (head, less): nothing to say, and nobody to say it to.
-        sys.stdout = None  # type: ignore[assignment]
+        sys.stdout = None
         return 0
     return result if isinstance(result, int) else 0
 

@@ -12,15 +12,12 @@ from phasewise.record.remedies import Rejected, Remedy
 from phasewise.units import show
 
 NAME = "4-bit weights"
-_ALREADY = 5.5
-"""Bits a weight, scales included, up to which a model counts as 4-bit already."""
 
 
 def for_decode(patient: Patient) -> Remedy | Rejected:
     """Decode reads every weight at each step, so its floor shrinks with their bytes."""
-    bits = _bits(patient.model)
-    if bits <= _ALREADY:
-        return reject(patient, NAME, f"the weights already take {bits:.1f} bits each")
+    if _already(patient.model):
+        return reject(patient, NAME, _already(patient.model))
     before = float(decode_floor(patient.model, patient.roof, patient.at))
     after = float(decode_floor(_in_4_bit(patient.model), patient.roof, patient.at))
     return floor_change(
@@ -36,9 +33,8 @@ def for_decode(patient: Patient) -> Remedy | Rejected:
 
 def for_prefill(patient: Patient) -> Remedy | Rejected:
     """Prefill waits for math, not for bytes: its floor hardly moves, and unpacking adds to it."""
-    bits = _bits(patient.model)
-    if bits <= _ALREADY:
-        return reject(patient, NAME, f"the weights already take {bits:.1f} bits each")
+    if _already(patient.model):
+        return reject(patient, NAME, _already(patient.model))
     before = float(prefill_floor(patient.model, patient.roof, patient.at))
     after = float(prefill_floor(_in_4_bit(patient.model), patient.roof, patient.at))
     return floor_change(
@@ -52,8 +48,11 @@ def for_prefill(patient: Patient) -> Remedy | Rejected:
     )
 
 
-def _bits(model: Model) -> float:
-    return 8 * model.resident_bytes / model.parameters
+def _already(model: Model) -> str:
+    """Why 4-bit weights with a 16-bit head would hardly be smaller; empty when they would."""
+    if _in_4_bit(model).resident_bytes < 0.9 * model.resident_bytes:
+        return ""
+    return f"the weights already take {8 * model.resident_bytes / model.parameters:.1f} bits each, scales included"
 
 
 def _in_4_bit(model: Model) -> Model:

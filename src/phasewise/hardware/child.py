@@ -37,11 +37,14 @@ class Round(msgspec.Struct, tag="round", frozen=True, kw_only=True):
         quantity: ``read`` or ``copy`` (bytes/s), or the dtype of a matmul (FLOP/s).
         rate: the best rate of this round.
         detail: what was run, in a few words.
+        cpu_share: CPU time that the computing threads got, over what they could have got: under 1 when other programs
+            took some of it.
     """
 
     quantity: str
     rate: float
     detail: str
+    cpu_share: float = 1.0
 
 
 class End(msgspec.Struct, tag="end", frozen=True, kw_only=True):

@@ -1,4 +1,4 @@
-"""Which machine phasewise runs on: its NVIDIA GPUs by NVML, else its CPU. Nothing fails here: the unknown is unknown."""
+"""Which machine phasewise runs on: its NVIDIA GPUs by NVML, else its CPU. Nothing fails: the unknown is unknown."""
 
 from __future__ import annotations
 

@@ -8,27 +8,36 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
 
 from phasewise.hardware.child import ROUNDS, End, Round, say
+from phasewise.units import show
 
 Array = npt.NDArray[np.float32]
 Kernel = Callable[[Array, Array], object]
 
 _SMALLEST = 256
-_PASS = 0.04
-"""Seconds that one timed pass over memory should take, so that starting the threads does not count."""
+_START = 0.001
+"""Seconds per thread that a timed pass over memory takes at least, so that waking the threads in turn does not count.
+
+Not more: on a busy machine only a short pass runs undisturbed.
+"""
 
 
 class Matmul(msgspec.Struct, tag="matmul", frozen=True, kw_only=True):
-    """Multiply square matrices of ``size`` rows (fewer, when one product takes too long) for about ``seconds``."""
+    """Multiply square matrices of ``size`` rows (fewer, when one product takes too long) for about ``seconds``.
+
+    ``threads`` says how many the BLAS was told to use.
+    """
 
     size: int
+    threads: int
     seconds: float
 
 
@@ -38,6 +47,13 @@ class Bandwidth(msgspec.Struct, tag="bandwidth", frozen=True, kw_only=True):
     nbytes: int
     threads: int
     seconds: float
+
+
+class Timed(NamedTuple):
+    """Wall seconds of a call, and the share of the CPU time that its threads could have got in that time."""
+
+    seconds: float
+    cpu_share: float
 
 
 READ: dict[str, tuple[Kernel, int]] = {
@@ -57,15 +73,13 @@ def main() -> None:
     """Measure what the JSON in the only argument asks for."""
     start = time.perf_counter()
     task = msgspec.json.decode(sys.argv[1], type=Matmul | Bandwidth)
-    if isinstance(task, Matmul):
-        matmul(task, start)
-    else:
-        bandwidth(task, start)
+    for measured in matmul(task, start) if isinstance(task, Matmul) else bandwidth(task, start):
+        say(measured)
     say(End(by=library()))
 
 
-def matmul(task: Matmul, start: float) -> None:
-    """One ``fp32`` round after the other, then a check of the last product.
+def matmul(task: Matmul, start: float) -> Iterator[Round]:
+    """Rounds of ``fp32``, then a check of the last product.
 
     Raises:
         SystemExit: the product is wrong.
@@ -74,14 +88,25 @@ def matmul(task: Matmul, start: float) -> None:
     while True:
         a, b = (rng.standard_normal((size, size), dtype=np.float32) for _ in range(2))
         product = np.empty_like(a)
-        seconds = _time(lambda: np.matmul(a, b, out=product))  # noqa: B023 - called at once
-        if size <= _SMALLEST or seconds * 2 * ROUNDS < task.seconds:
+        multiply = _multiplication(a, b, product, task.threads)
+        if size <= _SMALLEST or multiply().seconds * 2 * ROUNDS < task.seconds:
             break
         size //= 2
-    for share in _shares(start, task.seconds, ROUNDS):
-        best = _best(lambda: _time(lambda: np.matmul(a, b, out=product)), share)
-        say(Round(quantity="fp32", rate=2.0 * size**3 / best, detail=f"{size} x {size}"))
+    for share in _shares(start, task.seconds):
+        best = _best(multiply, share)
+        rate = 2.0 * size**3 / best.seconds
+        yield Round(quantity="fp32", rate=rate, detail=f"{size} x {size}", cpu_share=best.cpu_share)
     check(a, b, product)
+
+
+def _multiplication(a: Array, b: Array, product: Array, threads: int) -> Callable[[], Timed]:
+    def multiply() -> Timed:
+        begin, used = time.perf_counter(), time.process_time()
+        np.matmul(a, b, out=product)
+        seconds = time.perf_counter() - begin
+        return Timed(seconds, (time.process_time() - used) / seconds / threads)
+
+    return multiply
 
 
 def check(a: Array, b: Array, product: Array) -> None:
@@ -100,56 +125,62 @@ def check(a: Array, b: Array, product: Array) -> None:
         sys.exit(f"the product was wrong by {error:.3g}")
 
 
-def bandwidth(task: Bandwidth, start: float) -> None:
-    """One ``read`` and one ``copy`` round after the other, each with the best of its kernels."""
+def bandwidth(task: Bandwidth, start: float) -> Iterator[Round]:
+    """Rounds of ``read`` and ``copy``, each with the best of its kernels."""
     elements = max(1, task.nbytes // task.threads // np.dtype(np.float32).itemsize)
-    barrier = threading.Barrier(task.threads)
+    kernels = READ | COPY
     with ThreadPoolExecutor(task.threads) as pool:
-        # Each thread writes its own part first, which places it in the memory next to that thread.
-        parts = list(pool.map(lambda _: (_random(elements), _random(elements)), range(task.threads)))
-
-        def timed(kernel: Kernel, times: int) -> float:
-            def work(part: tuple[Array, Array]) -> tuple[float, float]:
-                barrier.wait()
-                begin = time.perf_counter()
-                for _ in range(times):
-                    kernel(*part)
-                return begin, time.perf_counter()
-
-            spans = list(pool.map(work, parts))
-            return (max(end for _, end in spans) - min(begin for begin, _ in spans)) / times
-
-        kernels = READ | COPY
-        times = {name: max(1, round(_PASS / timed(kernel, 1))) for name, (kernel, _) in kernels.items()}
-        for share in _shares(start, task.seconds, ROUNDS):
-            rates: dict[str, float] = {}
-            for name, (kernel, arrays) in kernels.items():
-                best = _best(lambda: timed(kernel, times[name]), share / len(kernels))  # noqa: B023 - called at once
-                rates[name] = arrays * elements * 4 * task.threads / best
+        team = _Team(pool, task.threads, elements)
+        passes = {name: team.passes(kernel) for name, (kernel, _) in kernels.items()}
+        for share in _shares(start, task.seconds):
+            best = {name: _best(once, share / len(kernels)) for name, once in passes.items()}
+            rates = {name: n * elements * 4 * task.threads / best[name].seconds for name, (_, n) in kernels.items()}
             for quantity, ways in (("read", READ), ("copy", COPY)):
-                name = max(ways, key=lambda way: rates[way])  # noqa: B023 - called at once
-                say(Round(quantity=quantity, rate=rates[name], detail=name))
+                name = max(ways, key=rates.__getitem__)
+                detail = f"{name}, arrays of {show(elements * 4.0 * task.threads, 'B')}"
+                yield Round(quantity=quantity, rate=rates[name], detail=detail, cpu_share=best[name].cpu_share)
+
+
+class _Team:
+    """Threads that each have two random arrays of ``elements`` and run the same kernel on them at the same time."""
+
+    def __init__(self, pool: ThreadPoolExecutor, threads: int, elements: int) -> None:
+        self._pool = pool
+        self._barrier = threading.Barrier(threads)
+        # Each thread fills its own arrays, which places them in the memory next to it.
+        self._parts = list(pool.map(lambda _: (_random(elements), _random(elements)), range(threads)))
+
+    def passes(self, kernel: Kernel) -> Callable[[], Timed]:
+        """A call that runs ``kernel`` on all arrays, as often as it takes to fill a pass, and gives the time of one."""
+        times = max(1, round(_START * len(self._parts) / self._run(kernel, 1).seconds))
+        return lambda: self._run(kernel, times)
+
+    def _run(self, kernel: Kernel, times: int) -> Timed:
+        def work(part: tuple[Array, Array]) -> tuple[float, float, float]:
+            self._barrier.wait()
+            begin, used = time.perf_counter(), time.thread_time()
+            for _ in range(times):
+                kernel(*part)
+            return begin, time.perf_counter(), time.thread_time() - used
+
+        spans = list(self._pool.map(work, self._parts))
+        seconds = max(end for _, end, _ in spans) - min(begin for begin, _, _ in spans)
+        return Timed(seconds / times, sum(used for _, _, used in spans) / seconds / len(spans))
 
 
 def library() -> str:
     """numpy and its BLAS, with versions."""
     built = np.show_config(mode="dicts")
     blas = built.get("Build Dependencies", {}).get("blas", {}) if isinstance(built, dict) else {}
-    return " ".join(f"numpy {np.__version__} {blas.get('name', '')} {blas.get('version', '')}".split())
+    return " ".join(f"numpy {np.__version__}, {blas.get('name', '')} {blas.get('version', '')}".split()).rstrip(",")
 
 
 def _random(elements: int) -> Array:
     return np.random.default_rng().random(elements, dtype=np.float32)
 
 
-def _time(call: Callable[[], object]) -> float:
-    begin = time.perf_counter()
-    call()
-    return time.perf_counter() - begin
-
-
-def _best(once: Callable[[], float], seconds: float) -> float:
-    """The least time of as many calls of ``once`` as fit into ``seconds``, at least one."""
+def _best(once: Callable[[], Timed], seconds: float) -> Timed:
+    """The quickest of as many calls of ``once`` as fit into ``seconds``, at least one."""
     end = time.perf_counter() + seconds
     best = once()
     while time.perf_counter() < end:
@@ -157,9 +188,9 @@ def _best(once: Callable[[], float], seconds: float) -> float:
     return best
 
 
-def _shares(start: float, seconds: float, rounds: int) -> list[float]:
-    """What is left of ``seconds`` since ``start``, in equal shares."""
-    return [max(0.0, start + seconds - time.perf_counter()) / rounds] * rounds
+def _shares(start: float, seconds: float) -> list[float]:
+    """What is left of ``seconds`` since ``start``, in one equal share per round."""
+    return [max(0.0, start + seconds - time.perf_counter()) / ROUNDS] * ROUNDS
 
 
 if __name__ == "__main__":

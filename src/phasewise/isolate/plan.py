@@ -19,10 +19,11 @@ UNKNOWN_LIMIT = 8192
 
 MOST_LENGTHS = 8
 
-LEAST_ROUNDS = 3
-"""Requests per shape before sampling may stop early, the discarded first one included."""
+LEAST_KEPT = 5
+"""Samples per shape before sampling may stop early; fewer only when the budget ends first."""
 
-MOST_ROUNDS = 30
+PASSES = 3
+"""Requests per shape that must fit: one that may be given up as warm-up, and two that repeat each other."""
 
 TIGHT = 0.01
 """Sampling stops when the interval is within this part of its value, to either side."""
@@ -72,8 +73,8 @@ def telling(lengths: Sequence[int]) -> list[int]:
 def first_kept(times: Sequence[float], discard: int) -> int:
     """Index of the first of ``times`` (requests of one shape, in order) that is no warm-up.
 
-    The first ``discard`` never count; from there on a request counts as soon as it agrees with the one before it, or the
-    one after it when nothing is discarded, within 10% or 1 ms. At most three are given up.
+    The first ``discard`` never count; from there on a request counts as soon as it agrees with the one before it (the
+    one after it when nothing is discarded) within 10% or 1 ms. At most three are given up.
     """
     for index in range(discard, min(len(times), MOST_WARMUPS)):
         other = index - 1 if discard else index + 1

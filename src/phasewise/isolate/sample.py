@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Literal, NamedTuple
 
 import msgspec
@@ -100,7 +101,7 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
         done = [sum(counts[: i + 1]) for i in range(len(counts))]
         ends = [round(part * (len(chunks) - 1) / parts) for part in range(parts + 1)]
         found = []
-        for start, end in zip(ends, ends[1:], strict=False):
+        for start, end in itertools.pairwise(ends):
             steps = done[end] - done[start]
             span = chunks[end].at - chunks[start].at
             if steps > 0 and span > 0:

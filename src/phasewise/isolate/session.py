@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import statistics
+import math
 import time
 from collections.abc import Callable
 from typing import NamedTuple
@@ -105,21 +105,24 @@ class Session:
         return sum(s.prompt_tokens for s in self.samples), sum(s.counted[0] for s in self.samples)
 
     def expected_prefill(self, tokens: int) -> float:
-        """Seconds that a prompt of ``tokens`` should take, from those seen so far; 0 before the first.
+        """Seconds that a prompt of ``tokens`` should take when warm, from those seen so far; 0 before the first.
 
-        Beyond the longest prompt seen: its time grows by the power of length that the last doubling showed, 1 to 2.
+        Beyond the longest prompt seen: its time grows by the power of length that the two longest showed, 0 to 2.
         """
-        seen: dict[int, list[float]] = {}
+        best: dict[int, float] = {}
         for sample in self.samples:
-            seen.setdefault(sample.shape.prompt, []).append(sample.answer.ttft)
-        typical = {length: statistics.median(times) for length, times in sorted(seen.items())}
-        longer = [length for length in typical if length >= tokens]
-        if not typical:
+            length, ttft = sample.shape.prompt, sample.answer.ttft
+            best[length] = min(ttft, best.get(length, ttft))
+        seen = sorted(best.items())
+        if not seen:
             return 0.0
-        if longer:
-            return typical[longer[0]]
-        (last, time_last) = list(typical.items())[-1]
-        return float(time_last * (tokens / last) ** _power(typical))
+        for length, ttft in seen:
+            if length >= tokens:
+                return ttft
+        (last, ttft), power = seen[-1], 1.0
+        if len(seen) > 1:
+            power = math.log(ttft / seen[-2][1]) / math.log(last / seen[-2][0])
+        return float(ttft * (tokens / last) ** min(2.0, max(0.0, power)))
 
     def _activity(self) -> Activity | None:
         try:
@@ -132,16 +135,6 @@ class Session:
             doing = f"{'warming up, ' if warmup else ''}{shape.prompt:,} tokens in, {shape.answer:,} out"
             spent = 1 - self.left() / self._budget if self._budget > 0 else 1.0
             self._progress(Progress(phase, doing, len(self.samples), min(1.0, max(0.0, spent))))
-
-
-def _power(typical: dict[int, float]) -> float:
-    """Power of length by which time grew between the last two lengths, within 1 to 2."""
-    import math
-
-    if len(typical) < 2:
-        return 1.0
-    (n0, t0), (n1, t1) = list(typical.items())[-2:]
-    return min(2.0, max(1.0, math.log(t1 / t0) / math.log(n1 / n0)))
 
 
 def _oversleep() -> float:

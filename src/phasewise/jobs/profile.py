@@ -13,9 +13,10 @@ from phasewise.errors import EngineError
 from phasewise.fix.fix import fix
 from phasewise.hardware import ceilings, detect
 from phasewise.isolate.run import Isolation
-from phasewise.jobs import rows, target
+from phasewise.jobs import rows
 from phasewise.jobs.envelope import envelope
 from phasewise.jobs.subject import Subject
+from phasewise.jobs.target import Connection, is_ours, model_file, open_engine
 from phasewise.judge.case import Ask, Case
 from phasewise.judge.judge import judge
 from phasewise.judge.trust import contradictions
@@ -43,7 +44,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     budget_s: float = 90.0
     lengths: tuple[int, ...] | None = None
     max_prompt: int | None = None
-    connection: target.Connection = target.Connection()
+    connection: Connection = Connection()
     out: Path = RUNS
 
 
@@ -67,8 +68,8 @@ def profile(options: Options, progress: Progress) -> Finished:
     started = time.perf_counter()
     stated = options.subject.load_model()
     machine = options.subject.load_machine(lambda doing, done: progress(doing, done))
-    progress("starting the engine" if target.is_ours(options.target) else "probing the server", 0.0)
-    engine = target.open_engine(options.target, options.connection)
+    progress("starting the engine" if is_ours(options.target) else "probing the server", 0.0)
+    engine = open_engine(options.target, options.connection)
     try:
         model, machine, why_null = _what_runs(options, stated, machine, engine, progress)
         isolation = Isolation(
@@ -111,7 +112,7 @@ def _what_runs(
     options: Options, stated: Model | None, machine: Machine | None, engine: Engine, progress: Progress
 ) -> tuple[Model | None, Machine | None, str]:
     """Model and machine, and why a utilisation cannot be given when one of them is unknown."""
-    file = target.model_file(options.target)
+    file = model_file(options.target)
     model = stated or (load(str(file)) if file else None)
     if file and machine is None:
         # Our own engine computes on the CPU of this machine, whatever else is in it.

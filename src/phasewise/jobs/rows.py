@@ -24,9 +24,9 @@ def write(rows: Sequence[msgspec.Struct], path: Path) -> None:
         connection.table("columns").write_parquet(str(path))
 
 
-def _dtype(values: list[object]) -> object:
+def _dtype(values: list[object]) -> str:
     kinds = {type(value) for value in values if value is not None}
     if kinds <= {bool} or kinds <= {str} or not kinds:
-        return object
+        return "O"
     # A count that some server did not give is NaN, so such a column is of floats.
     return "i8" if kinds == {int} and None not in values else "f8"

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Literal
 
+import msgspec
+
 from phasewise.judge.case import Case, decode_step, prefill_step
 from phasewise.model import work
 from phasewise.model.model import Model
@@ -109,7 +111,9 @@ def _ratio(
     ceiling = roof.compute if yardstick == "mfu" else roof.bandwidth
     unit: Literal["FLOP/s", "B/s"] = "FLOP/s" if yardstick == "mfu" else "B/s"
     rate = done.over(time, unit=unit, provenance="measured", source=f"{done.source} over {time.source}")
-    value = rate.over(ceiling, unit="1", provenance="measured", source=f"{rate.source}, over {ceiling.source}")
+    # A ceiling is the best of its repeats: the slower ones say nothing of how far the best is off.
+    best = msgspec.structs.replace(ceiling, low=None, high=None)
+    value = rate.over(best, unit="1", provenance="measured", source=f"{rate.source}, over {ceiling.source}")
     return Utilisation(
         yardstick=yardstick, basis=roof.basis, method=method, tokens=tokens, value=value, ceiling=ceiling
     )

@@ -15,7 +15,8 @@ import msgspec
 
 from phasewise.errors import InputError, UsageError
 from phasewise.model.architecture import Architecture
-from phasewise.model.families import BY_CLASS, BY_MODEL_TYPE, FAMILIES, Family
+from phasewise.model.families import BY_CLASS, BY_MODEL_TYPE, FAMILIES
+from phasewise.model.families.family import Family
 from phasewise.model.keys import Keys, shown, written
 
 MOST_BYTES = 16 * 2**20

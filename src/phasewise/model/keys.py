@@ -50,7 +50,9 @@ class Keys:
         """As ``optional``, for a key that must be there."""
         value = self.optional(name, most)
         if value is None:
-            raise InputError(f"{self.where}: {self.prefix}{name} is missing: take the file as the model's maker made it.")
+            raise InputError(
+                f"{self.where}: {self.prefix}{name} is missing: take the file as the model's maker made it."
+            )
         return value
 
     def flag(self, name: str, default: bool = False) -> bool:
@@ -75,11 +77,11 @@ class Keys:
 
 
 def written(value: object) -> str:
-    """``value`` in a few characters that are safe to show."""
+    """``value`` (of JSON or GGUF) in a few characters that are safe to show."""
     if isinstance(value, str | int | float | bool | None):
         text = repr(value)
         return text if len(text) <= 40 else f"{text[:37]}..."
-    return {dict: "an object", list: "a list", tuple: "a list"}.get(type(value), "something else")
+    return "an object" if isinstance(value, dict) else "a list"
 
 
 def shown(name: str) -> str:

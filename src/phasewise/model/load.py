@@ -15,8 +15,9 @@ from phasewise.model.keys import shown
 from phasewise.model.model import Model, bytes_in
 from phasewise.model.quantisation import quantisation
 
-_DTYPES = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32"}
+_DTYPES = {"bfloat16": "bf16", "float16": "fp16"}
 _DEFAULT = "bf16"
+"""Also where a checkpoint names float32: vLLM and SGLang (``--dtype auto``) run those in 16 bit."""
 
 _GGUF_COMPUTE: dict[str, tuple[str, ...]] = {
     "f32": ("fp32",),
@@ -33,8 +34,8 @@ def load(text: str, weights: str | None = None, kv: str | None = None) -> Model:
     """The model that ``text`` names.
 
     Args:
-        text: a catalogue name or alias, the path of a config.json or .gguf file, a directory that holds a config.json or
-            one .gguf file; ``gguf:FILE`` and ``hf:DIR`` say which of them a path is.
+        text: a catalogue name or alias, the path of a config.json or .gguf file, a directory that holds a config.json
+            or one .gguf file; ``gguf:FILE`` and ``hf:DIR`` say which of them a path is.
         weights: weight format in place of the one that the source gives (``--weights``).
         kv: KV cache format likewise (``--kv``).
 
@@ -42,14 +43,14 @@ def load(text: str, weights: str | None = None, kv: str | None = None) -> Model:
         UsageError: nothing of that name, or a model that is not modelled yet.
         InputError: a file that is not what it should be.
     """
-    kind, _, rest = text.partition(":")
-    if kind in ("gguf", "hf"):
-        return _from_path(Path(rest), weights, kv)
+    for prefix in ("gguf:", "hf:"):
+        if text.startswith(prefix):
+            return _from_path(Path(text.removeprefix(prefix)), weights, kv)
     row = catalogue.find(text)
     if row is not None:
         facts = _Facts(row.config, row.name, f"catalogue row {row.name}", f"catalogue: {row.source}")
         return _from_config(facts, weights, kv)
-    if os.path.exists(text) or text.endswith((".json", ".gguf")) or text.startswith((".", "/", "~")):
+    if os.path.exists(text) or text.endswith((".json", ".gguf")) or text.startswith((".", "/")):
         return _from_path(Path(text), weights, kv)
     raise catalogue.unknown(text)
 
@@ -68,7 +69,9 @@ def _from_path(path: Path, weights: str | None, kv: str | None) -> Model:
     if os.path.isdir(path):
         path = _in_directory(path)
     if not os.path.isfile(path):
-        raise InputError(f"{shown(str(path))} does not exist: name a config.json, a .gguf file or a model directory.")
+        raise InputError(
+            f"{shown(str(path))} is no file to read: name a config.json, a .gguf file or a model directory."
+        )
     if path.suffix == ".gguf" or _begins_as_gguf(path):
         return _from_gguf(path, weights, kv)
     name = path.resolve().parent.name if path.name == "config.json" else path.stem
@@ -109,19 +112,21 @@ def _from_config(facts: _Facts, weights: str | None, kv: str | None) -> Model:
     text, outer = config.text_part(facts.config, facts.where)
     stated = _dtype(text) or _dtype(outer)
     described = quantisation(facts.side or text.get("quantization_config") or outer.get("quantization_config"))
-    format_, why = formats.weights(stated or _DEFAULT), "as its dtype says" if stated else "assumed: it names no dtype"
-    kv_name, kv_why = stated or _DEFAULT, "as the weights before any quantisation"
-    if described:
-        if described.weights:
-            format_, why = described.weights, "as its quantisation says"
-        if described.kv:
-            kv_name, kv_why = described.kv, "as its quantisation says"
-        shape = msgspec.structs.replace(shape, not_modelled=shape.not_modelled + described.not_modelled)
     if weights:
         format_, why = formats.weights(weights), "as --weights says"
+    elif described and described.weights:
+        format_, why = described.weights, "as its quantisation says"
+    else:
+        format_, why = formats.weights(stated or _DEFAULT), "as its dtype says" if stated else "assumed"
     if kv:
         kv_name, kv_why = kv, "as --kv says"
+    elif described and described.kv:
+        kv_name, kv_why = described.kv, "as its quantisation says"
+    else:
+        kv_name, kv_why = stated or _DEFAULT, "assumed"
     kv_name, kv_bytes = formats.kv_bytes(kv_name)
+    if described and not weights:
+        shape = msgspec.structs.replace(shape, not_modelled=shape.not_modelled + described.not_modelled)
     return Model(
         name=facts.name,
         source=f"{facts.source}; weights in {format_.name} ({why}), KV cache in {kv_name} ({kv_why})",
@@ -131,7 +136,7 @@ def _from_config(facts: _Facts, weights: str | None, kv: str | None) -> Model:
         compute=format_.compute,
         kv_format=kv_name,
         kv_element_bytes=kv_bytes,
-        provenance="assumed" if weights or not (stated or described) else "datasheet",
+        provenance="assumed" if weights or why == "assumed" else "datasheet",
     )
 
 
@@ -147,13 +152,16 @@ def _from_gguf(path: Path, weights: str | None, kv: str | None) -> Model:
     types, matmuls = tensors.types_by_bytes(header), tensors.types_by_bytes(header, lookup=False)
     kv_name, kv_bytes = formats.kv_bytes(kv or "fp16")
     name = header.metadata.get("general.name")
+    held = tensors.bytes_by_role(header)
     source = f"{where}; KV cache in {kv_name} ({'as --kv says' if kv else 'the default of llama.cpp'})"
     format_ = formats.weights(weights) if weights else None
     return Model(
         name=(shown(name) if isinstance(name, str) else "") or shown(path.stem),
         source=f"{source}; weights in {format_.name} (as --weights says)" if format_ else source,
         architecture=shape,
-        weight_bytes=bytes_in(shape, format_) if format_ else tensors.bytes_by_role(header),
+        weight_bytes=bytes_in(shape, format_)
+        if format_
+        else {role: held.get(role, 0.0) for role in shape.parameters()},
         weights_format=format_.name if format_ else types[0] + (f" (mixed: {', '.join(types)})" if types[1:] else ""),
         compute=format_.compute if format_ else _GGUF_COMPUTE.get(matmuls[0], _GGUF_QUANTISED),
         kv_format=kv_name,

@@ -32,7 +32,7 @@ class Quantisation(NamedTuple):
 
 
 def quantisation(config: object) -> Quantisation | None:
-    """What ``config`` (a ``quantization_config`` or the ``quantization`` of a side file) describes; None when nothing."""
+    """What a ``quantization_config``, or the ``quantization`` of a side file, describes; None when nothing."""
     if not config or not isinstance(config, dict):
         return None
     weights = _weights(config)

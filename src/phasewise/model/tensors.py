@@ -28,26 +28,23 @@ _MODEL: dict[str, Role] = {
     "output_norm.bias": "norm",
 }
 
-_LAYER: dict[str, Role] = {
-    f"{name}.{part}": role
-    for part in ("weight", "bias")
-    for name, role in {
-        "attn_q": "qkv",
-        "attn_k": "qkv",
-        "attn_v": "qkv",
-        "attn_qkv": "qkv",
-        "attn_output": "output",
-        "ffn_gate": "mlp_in",
-        "ffn_up": "mlp_in",
-        "ffn_down": "mlp_out",
-        "attn_norm": "norm",
-        "attn_q_norm": "norm",
-        "attn_k_norm": "norm",
-        "post_attention_norm": "norm",
-        "ffn_norm": "norm",
-        "post_ffw_norm": "norm",
-    }.items()
+_PARTS: dict[str, Role] = {
+    "attn_q": "qkv",
+    "attn_k": "qkv",
+    "attn_v": "qkv",
+    "attn_qkv": "qkv",
+    "attn_output": "output",
+    "ffn_gate": "mlp_in",
+    "ffn_up": "mlp_in",
+    "ffn_down": "mlp_out",
+    "attn_norm": "norm",
+    "attn_q_norm": "norm",
+    "attn_k_norm": "norm",
+    "post_attention_norm": "norm",
+    "ffn_norm": "norm",
+    "post_ffw_norm": "norm",
 }
+_LAYER = {f"{name}.{kind}": role for name, role in _PARTS.items() for kind in ("weight", "bias")}
 
 _TABLES = re.compile(r"(blk\.\d+\.)?(rope_(freqs|factors_long|factors_short)\.weight|attn_rot_embd)$")
 """Tables of rotary frequencies: constants of under a kilobyte, no weights."""
@@ -134,7 +131,9 @@ def _family(header: GgufHeader, where: str) -> tuple[Family, Keys]:
     name = header.architecture
     kind = header.metadata.get("general.type", "model")
     if kind != "model" or not name:
-        raise InputError(f"{where} is no language model (general.type {shown(str(kind))!r}): name a model's .gguf file.")
+        raise InputError(
+            f"{where} is no language model (general.type {shown(str(kind))!r}): name a model's .gguf file."
+        )
     keys = Keys(header.metadata, where, prefix=f"{name}.")
     experts = keys.optional("expert_count", least=0) or any(_EXPERTS.search(tensor.name) for tensor in header.tensors)
     if experts:
@@ -217,5 +216,7 @@ def _tensor(layer: Layer, name: str, where: str) -> Tensor:
 
 def _matrix(tensor: Tensor, where: str) -> tuple[int, int]:
     if len(tensor.shape) != 2:
-        raise InputError(f"{where}: {shown(tensor.name)} is no matrix but {list(tensor.shape)}: convert the file again.")
+        raise InputError(
+            f"{where}: {shown(tensor.name)} is no matrix but {list(tensor.shape)}: convert the file again."
+        )
     return tensor.shape[0], tensor.shape[1]

@@ -2,7 +2,7 @@
 
 Counted means: no FLOPs for the embedding lookup (and not its few bytes), lm_head only for positions that need logits
 (the last of each prompt; every token of a decode step), the causal half of attention, weights read once per step, the
-KV cache written by prefill and read by decode.
+KV cache written by prefill and read by decode (a prefill after a cached prefix reads that too).
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Work(NamedTuple):
 
     @property
     def kv_bytes(self) -> Count:
-        """KV bytes written (prefill) or read (decode)."""
+        """KV bytes written and read."""
         return sum((op.kv_bytes for op in self.operations), 0.0)
 
     @property
@@ -54,13 +54,16 @@ class Work(NamedTuple):
 
 
 def prefill(model: Model, tokens: Count, batch: Count = 1.0, cached: Count = 0.0) -> Work:
-    """Work of one pass over ``batch`` prompts of ``tokens`` tokens each, of which the first ``cached`` are cached."""
+    """Work of one pass over ``batch`` prompts of ``tokens`` tokens each, of which the first ``cached`` are cached.
+
+    KV bytes: the fresh tokens' K and V are written, the cached ones in reach are read.
+    """
     fresh = tokens - cached
     operations = _matmuls(model, fresh * batch, batch)
     for block in model.architecture.blocks:
-        kv = model.kv_element_bytes * block.mixer.kv_elements(1.0) * block.count
+        elements = block.mixer.kv_elements(1.0) * fresh + block.mixer.kv_elements(cached)
         flops = block.mixer.flops(block.mixer.pairs(fresh, cached)) * batch * block.count
-        operations.append(Operation("attention", flops, 0.0, kv * fresh * batch))
+        operations.append(Operation("attention", flops, 0.0, model.kv_element_bytes * elements * batch * block.count))
     return Work(tuple(operations))
 
 

@@ -9,12 +9,14 @@ from pathlib import Path
 import msgspec
 
 from phasewise.engines.simulated.child import Orders
+from phasewise.engines.simulated.pacer import go_first
 from phasewise.engines.simulated.server import listening, new_loop
 from phasewise.errors import UsageError
 
 
 def main() -> int:
     """Read the orders, print the URL, serve until the parent's end of the pipe closes."""
+    go_first()
     try:
         orders = msgspec.json.decode(sys.stdin.buffer.readline(), type=Orders)
         with asyncio.Runner(loop_factory=new_loop) as runner:

@@ -19,22 +19,38 @@ _IDS = ids_of(list(WORDS))
 class Answer:
     """Sink of one request: what a step gives is encoded when the step starts and sent when it ends.
 
-    ``written`` lists (deadline, time of writing, tokens) of each step; ``on_end`` is called once, when the answer is
-    complete, was broken off by a planted fault, or its client has left.
+    ``request`` is the engine's view of it, ``arrived`` when its first byte was read (monotonic seconds). Once the answer
+    is complete, broken off by a planted fault, or its client has left, ``ended`` is True and ``on_end`` was called.
     """
 
-    def __init__(self, plan: Plan, asked: Ask, connection: Connection, name: str, on_end: Callable[[Answer], None]):
+    def __init__(
+        self,
+        plan: Plan,
+        asked: Ask,
+        connection: Connection,
+        *,
+        name: str,
+        arrived: float,
+        on_end: Callable[[Answer], None],
+    ) -> None:
         self.asked = asked
-        self.request: Request | None = None
-        self.written: list[tuple[float, float, int]] = []
+        self.ended = False
+        self.request = Request(
+            prompt=asked.prompt,
+            prompt_tokens=asked.prompt_tokens,
+            answer_tokens=asked.answer_tokens,
+            arrived=arrived,
+            sink=self,
+        )
         self._plan = plan
         self._connection = connection
         self._on_end = on_end
-        self._tokens = 0
-        self._held = bytearray()
+        self._breaks_at = min((x for x in (plan.drop_after, plan.stall_after) if x is not None), default=None)
+        self._tokens = self._step = 0
+        self._last = False
         self._next = b""
-        self._step = 0
-        self._last = self._ended = False
+        self._held = bytearray()
+        self._written: list[dict[str, float]] = []
         kind = ("chat.completion" + ".chunk" * asked.stream) if asked.chat else "text_completion"
         self._base = {"id": name, "object": kind, "created": int(time.time()), "model": plan.model}
         connection.on_lost = self._end
@@ -45,7 +61,7 @@ class Answer:
             self._send(head(200, "text/event-stream; charset=utf-8", "transfer-encoding: chunked"))
             if self.asked.chat and self._plan.role_chunk and self._plan.stream:
                 self._send(chunk(self._event(self._choice({"role": "assistant", "content": ""}))))
-        if 0 in (self._plan.drop_after, self._plan.stall_after):
+        if self._breaks_at == 0:
             self._break()
 
     def prepare(self, tokens: int, last: bool) -> None:
@@ -63,23 +79,19 @@ class Answer:
 
     def flush(self, due: float) -> None:
         """Send them."""
-        now = time.monotonic()
-        if self._ended:
+        if self.ended:
             return
-        if self._next:
-            self._send(self._next)
-        self.written.append((due, now, self._step))
-        limit = min(x for x in (self._plan.drop_after, self._plan.stall_after, self._tokens + 1) if x is not None)
+        now = time.monotonic()
+        self._send(self._next, flush=self._last)
+        self._written.append({"due": due, "written_at": now, "tokens": self._step})
         if self._last:
-            self._send(b"", flush=True)
             self._connection.done()
             self._end()
-        elif self._tokens >= limit:
+        elif self._breaks_at is not None and self._tokens >= self._breaks_at:
             self._break()
 
     def record(self) -> dict[str, Any]:
         """What happened, for the log: counts in tokens, times in monotonic seconds."""
-        assert self.request is not None
         return {
             "id": self._base["id"],
             "prompt_tokens": self.asked.prompt_tokens,
@@ -87,19 +99,18 @@ class Answer:
             "answer_tokens": self._tokens,
             "received_at": self.request.arrived,
             "prefill_start": self.request.started,
-            "steps": [{"due": due, "written_at": at, "tokens": tokens} for due, at, tokens in self.written],
+            "steps": self._written,
         }
 
     def _break(self) -> None:
-        drop = self._plan.drop_after
-        if drop is not None and self._tokens >= drop:
+        if self._plan.drop_after == self._breaks_at:
             self._send(b"", flush=True)
             self._connection.abort()
         self._end()
 
     def _end(self) -> None:
-        if not self._ended:
-            self._ended = True
+        if not self.ended:
+            self.ended = True
             self._on_end(self)
 
     def _send(self, data: bytes, flush: bool = False) -> None:
@@ -155,7 +166,6 @@ class Answer:
         return head(200, "application/json", f"content-length: {len(body)}") + body
 
     def _usage(self) -> dict[str, Any]:
-        assert self.request is not None
         completion = self._tokens + self._plan.wrong_usage
         usage: dict[str, Any] = {
             "prompt_tokens": self.asked.prompt_tokens,

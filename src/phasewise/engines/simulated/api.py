@@ -118,7 +118,7 @@ def decode(body: bytes, kind: type[_B]) -> _B:
     """
     try:
         return msgspec.json.decode(body, type=kind)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ApiError(400, f"Invalid request body: {error}") from None
 
 

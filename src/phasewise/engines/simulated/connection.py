@@ -62,6 +62,8 @@ class Connection(asyncio.Protocol):
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade:
             self._refuse(400, "upgrades are not supported")
+        except httptools.HttpParserCallbackError:
+            raise  # a mistake of ours, not the client's
         except httptools.HttpParserError as error:
             self._refuse(400, f"not HTTP/1.1: {error}")
 

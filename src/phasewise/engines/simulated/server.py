@@ -21,9 +21,9 @@ from phasewise.engines.simulated import api
 from phasewise.engines.simulated.answer import Answer
 from phasewise.engines.simulated.connection import Connection, HttpRequest
 from phasewise.engines.simulated.metrics import exposition
-from phasewise.engines.simulated.pacer import Pacer, PreciseSelector
+from phasewise.engines.simulated.pacer import Pacer, PreciseSelector, go_first
 from phasewise.engines.simulated.plan import Plan
-from phasewise.engines.simulated.scheduler import Request, Scheduler
+from phasewise.engines.simulated.scheduler import Scheduler
 from phasewise.errors import UsageError
 
 _PAGE = b"<!doctype html><html><head><title>Welcome</title></head><body><h1>It works!</h1></body></html>\n"
@@ -139,23 +139,16 @@ class Server:
             raise api.ApiError(500, "planted by --error-rate")
 
     def _generate(self, connection: Connection, http: HttpRequest, asked: api.Ask) -> None:
-        self._count += 1
-        name = f"{'chatcmpl' if asked.chat else 'cmpl'}-{self._count}"
-        answer = Answer(self._plan, asked, connection, name, self._ended)
-        answer.request = request = Request(
-            prompt=asked.prompt,
-            prompt_tokens=asked.prompt_tokens,
-            answer_tokens=asked.answer_tokens,
-            arrived=http.arrived,
-            sink=answer,
-        )
         if self._scheduler.full:
             raise api.ApiError(429, "The queue is full: try again later.")
+        self._count += 1
+        name = f"{'chatcmpl' if asked.chat else 'cmpl'}-{self._count}"
+        answer = Answer(self._plan, asked, connection, name=name, arrived=http.arrived, on_end=self._ended)
         answer.open()
-        self._pacer.submit(request)
+        if not answer.ended:
+            self._pacer.submit(answer.request)
 
     def _ended(self, answer: Answer) -> None:
-        assert answer.request is not None
         self._scheduler.cancel(answer.request)
         if self._log:
             self._log.write(msgspec.json.encode(answer.record()) + b"\n")
@@ -177,19 +170,24 @@ async def listening(
         raise UsageError(f"{log} cannot be written ({error.strerror}): give --log a file that can.") from None
     server = Server(plan, api_key, file)
     try:
-        listener = await asyncio.get_running_loop().create_server(server.connection, host, port)
+        listener = await _listen(server, host, port)
         name, number = listener.sockets[0].getsockname()[:2]
         gc.collect()
         gc.freeze()
         yield f"http://{f'[{name}]' if ':' in name else name}:{number}{plan.prefix}"
         listener.close()
-    except OSError as error:
-        why = (error.strerror or str(error)).rsplit(": ", 1)[-1]
-        raise UsageError(f"{host}:{port} cannot be listened on ({why}): give another --host or --port.") from None
     finally:
         server.close()
         if file:
             file.close()
+
+
+async def _listen(server: Server, host: str, port: int) -> asyncio.Server:
+    try:
+        return await asyncio.get_running_loop().create_server(server.connection, host, port)
+    except OSError as error:
+        why = (error.strerror or str(error)).rsplit(": ", 1)[-1]
+        raise UsageError(f"{host}:{port} cannot be listened on ({why}): give another --host or --port.") from None
 
 
 def new_loop() -> asyncio.AbstractEventLoop:
@@ -207,7 +205,7 @@ def serve(
     seconds: float | None = None,
     announce: Callable[[str], None] = print,
 ) -> None:
-    """Serve ``plan`` in this process until SIGINT, SIGTERM or ``seconds`` have passed; ``announce`` gets the URL.
+    """Serve ``plan`` from the main thread until SIGINT, SIGTERM or ``seconds`` have passed; ``announce`` gets the URL.
 
     Raises:
         UsageError: as ``listening``.
@@ -223,5 +221,6 @@ def serve(
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(stop.wait(), seconds)
 
+    go_first()
     with asyncio.Runner(loop_factory=new_loop) as runner:
         runner.run(until_stopped())

@@ -1,4 +1,4 @@
-"""OLMo 2 and 3: norms after attention and MLP, query and key norms over all heads; in OLMo 3 three of four layers slide.
+"""OLMo 2 and 3: norms after attention and MLP, query and key norms over all heads; in OLMo 3 most layers slide.
 
 Keys and defaults: Olmo2Config and Olmo3Config of transformers 5.24.
 """

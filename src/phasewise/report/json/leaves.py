@@ -49,7 +49,10 @@ def _walk(value: object, path: str, provenance: dict[str, object], reasons: dict
         return [_walk(item, f"{path}.{i}", provenance, reasons) for i, item in enumerate(value)]
     if isinstance(value, float):
         return _number(value, path, reasons)
-    if value is None or isinstance(value, (str, int, bool)):
+    if isinstance(value, str):
+        # A lone surrogate, which a server's JSON can smuggle in, cannot be written as UTF-8.
+        return value.encode("utf-8", "replace").decode()
+    if value is None or isinstance(value, (int, bool)):
         return value
     raise TypeError(f"{path} is a {type(value).__name__}, which JSON cannot hold")
 

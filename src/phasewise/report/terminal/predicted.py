@@ -34,7 +34,7 @@ def _napkin(run: Run, found: Prediction) -> Iterator[RenderableType]:
     prefill, decode = predicted.napkin(run, found)
     yield sentence(f"Napkin. {prefill}", "bold")
     yield sentence(decode, "bold")
-    yield sentence(f"{heading.subject(run)}: {predicted.ceilings(found)}", "dim")
+    yield sentence(f"Predicted for {heading.subject(run)}: {predicted.ceilings(found)}", "dim")
     if run.machine is not None:
         yield from (sentence(words.clean(note), "dim") for note in run.machine.notes)
 

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from phasewise.record.observation import Phase
 from phasewise.record.remedies import Remedy
-from phasewise.record.run import Run
+from phasewise.record.run import RUNS, Run
 from phasewise.report.terminal.layout import Bars, Grid, bullets, indented, section, sentence
 from phasewise.report.view import findings, heading, phases, request, words
 from phasewise.report.view.heading import PHASES, Notice
@@ -21,7 +21,7 @@ _TONES = {"alarm": "bold red", "doubt": "bold red", "partial": "bold yellow", "c
 
 
 def profile(run: Run, saved: Path | None = None) -> RenderableType:
-    """The whole report of ``run``; ``saved`` is the folder that holds it, when it was saved."""
+    """The whole report of ``run``; ``saved`` is its folder when it is not where runs are kept."""
     return Group(
         sentence(heading.headline(run), "bold"),
         sentence(heading.subject(run), "dim"),
@@ -48,7 +48,7 @@ def _request(run: Run) -> Iterator[RenderableType]:
         yield sentence(why)
         return
     first = run.judgement.splits[0]
-    yield sentence(f"One request alone: {request.request(first)}. {request.owners(first)}")
+    yield sentence(request.alone(first))
     yield Bars(request.parts(first))
     mix = request.mix(run)
     if mix is not None:
@@ -91,9 +91,10 @@ def _fixes(run: Run) -> Iterator[RenderableType]:
 def _fix(rank: int, fix: Remedy) -> RenderableType:
     saves = f"saves {request.seconds(fix.saves)}, {words.share(fix.saves_share)} of the request"
     return Group(
-        sentence(f"{rank}. {words.name(fix.name)} ({fix.phase}): {saves}", "bold"),
+        sentence(f"{rank}. {words.name(fix.name)} ({fix.phase})", "bold"),
         indented(
-            sentence(f"{findings.gain(fix)}: {words.clean(fix.why)}"),
+            sentence(f"{saves}; {findings.gain(fix)}"),
+            sentence(words.clean(fix.why)),
             sentence(f"verify: {words.clean(fix.verify)}", "dim"),
         ),
     )
@@ -103,6 +104,5 @@ def _sources(run: Run, saved: Path | None) -> Iterator[RenderableType]:
     yield bullets(f"{provenance}: {meaning}" for provenance, (_, meaning) in words.MARKS.items())
     for table in sources(run):
         yield Group(Text(""), Text(table.title, style="bold"), Grid(table))
-    kept = f"{words.clean(saved)}" if saved else f"run {words.name(run.envelope.id)}"
-    again = words.clean(saved or run.envelope.id)
-    yield Group(Text(""), sentence(f"Saved: {kept}. Show it again with: phasewise report {again}"))
+    folder = words.clean(saved or RUNS / run.envelope.id)
+    yield Group(Text(""), sentence(f"Saved in {folder}; show it again with: phasewise report {folder}"))

@@ -45,7 +45,7 @@ def headline(run: Run) -> str:
 
 
 def subject(run: Run) -> str:
-    """What ran where: ``llama-3-8b (bf16) on h100-sxm, served by vLLM at http://...``."""
+    """What ran where: ``llama-3-8b (bf16) on h100-sxm, vLLM (http://...)``."""
     parts = []
     if run.model is not None:
         parts.append(f"{words.name(run.model.name)} ({words.name(run.model.weights_format)})")
@@ -53,9 +53,9 @@ def subject(run: Run) -> str:
         many = f"{run.machine.devices} × " if run.machine.devices != 1 else ""
         parts.append(f"on {many}{words.name(run.machine.name)}")
     if run.target is not None:
-        engine = words.name(run.target.engine)
-        parts.append(f"{engine + ' ' if engine not in ('', 'unknown') else ''}at {words.name(run.target.name)}")
-    return ", ".join(parts) or "no model, machine or target is recorded"
+        engine, name = words.name(run.target.engine), words.name(run.target.name)
+        parts.append(name if engine in ("", "unknown", name) else f"{engine} ({name})")
+    return ", ".join(parts) or "No model, machine or target is recorded."
 
 
 def notices(run: Run) -> tuple[Notice, ...]:

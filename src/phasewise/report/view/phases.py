@@ -49,7 +49,7 @@ def facts(run: Run, phase: Phase) -> Table:
     rows = [*(_step(verdict) if verdict else ()), *_fits(run, phase)]
     note = "" if rows else f"{phase.capitalize()} was not measured."
     return Table(
-        title=phase.capitalize(), columns=columns("", ">value", ">interval", "how"), rows=tuple(rows), note=note
+        title=f"All figures of {phase}", columns=columns("", ">value", ">interval", "how"), rows=tuple(rows), note=note
     )
 
 
@@ -60,15 +60,16 @@ def _step(verdict: PhaseVerdict) -> list[Row]:
         key = (one.yardstick, one.basis, one.method)
         if key not in seen:
             seen.add(key)
-            rows.append(_utilisation(one))
+            rows.append(_utilisation(one, verdict.at_tokens))
     if not verdict.utilisations:
         rows.append((say("MFU, MBU"), Cell(words.NOTHING), Cell(""), say(verdict.why_null)))
     return rows
 
 
-def _utilisation(one: Utilisation) -> Row:
-    what = f"{one.yardstick.upper()} ({words.name(one.basis)})"
-    how = f"{one.method}, of {words.amount(one.ceiling)}, at {words.count(one.tokens)} tokens"
+def _utilisation(one: Utilisation, at_tokens: float) -> Row:
+    what = f"{one.yardstick.upper()}{' slope' if one.method == 'slope' else ''} ({words.name(one.basis)})"
+    elsewhere = "" if one.tokens == at_tokens else f", at {words.count(one.tokens)} tokens"
+    how = f"{one.value.provenance}, of {words.amount(one.ceiling)}{elsewhere}"
     return (say(what), give(one.value), Cell(words.interval(one.value)), say(how))
 
 

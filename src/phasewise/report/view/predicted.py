@@ -101,7 +101,7 @@ def landmarks(run: Run, found: Prediction) -> Table:
             Cell(_tokens(found.ridge_tokens)),
             say("per step: the weights' math takes as long as their reading"),
         ),
-        (say("attention"), Cell(_tokens(crossover)), say("of prompt: attention costs as much as everything else")),
+        (say("crossover"), Cell(_tokens(crossover)), say("of prompt: attention costs as much as everything else")),
     ]
     missing = run.model.not_modelled if run.model else ()
     note = f"Not modelled: {words.listed([words.name(part) for part in missing])}." if missing else ""

@@ -11,6 +11,11 @@ from phasewise.report.view.heading import PHASES, measured, verdict_of
 from phasewise.report.view.table import Cell, Part, Table, columns, give, say
 
 
+def alone(split: Split) -> str:
+    """What the bar of a request shows, and who owns it."""
+    return f"One request alone, {split.total.provenance}: {request(split)}. {owners(split)}"
+
+
 def request(split: Split) -> str:
     """``2,000 tokens in, 300 out``."""
     return f"{words.count(split.prompt_tokens)} tokens in, {words.count(split.answer_tokens)} out"
@@ -26,11 +31,10 @@ def parts(split: Split) -> tuple[Part, Part]:
 
 def owners(split: Split) -> str:
     """Who owns the total and who owns TTFT, in one sentence."""
-    ttft = "nothing that could be named" if split.ttft_owner == "unknown" else words.part(split.ttft_owner)
-    return (
-        f"{split.owner.capitalize()} owns the total of {words.amount(split.total)}; the largest part of the "
-        f"{words.amount(split.ttft)} TTFT is {ttft}."
-    )
+    owner = f"{split.owner.capitalize()} owns the total of {words.amount(split.total)}."
+    if split.ttft_owner == "unknown":
+        return f"{owner} What owns the TTFT of {words.amount(split.ttft)} cannot be said."
+    return f"{owner} The largest part of the TTFT of {words.amount(split.ttft)}: {words.part(split.ttft_owner)}."
 
 
 def why_no_split(run: Run) -> str:
@@ -50,7 +54,8 @@ def mix(run: Run) -> Table | None:
         return None
     rows = [
         (
-            say(request(split)),
+            Cell(words.count(split.prompt_tokens)),
+            Cell(words.count(split.answer_tokens)),
             say(f"{split.weight:g}"),
             give(split.ttft),
             give(split.decode),
@@ -62,7 +67,7 @@ def mix(run: Run) -> Table | None:
     ]
     return Table(
         title="The mix",
-        columns=columns("request", ">weight", ">TTFT", ">decode", ">total", ">decode share", "owner"),
+        columns=columns(">tokens in", ">out", ">weight", ">TTFT", ">decode", ">total", ">decode share", "owner"),
         rows=tuple(rows),
         note=f"Over the whole mix prefill takes {words.share(judged.prefill_share)} and decode "
         f"{words.share(judged.decode_share)} of the time.",

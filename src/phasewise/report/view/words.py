@@ -18,11 +18,11 @@ NOTHING = "n/a"
 """Stands where there is no finite number."""
 
 MARKS: dict[Provenance, tuple[str, str]] = {
-    "measured": ("m", "measured by phasewise"),
-    "predicted": ("p", "predicted by phasewise's arithmetic"),
-    "datasheet": ("d", "from the vendor's datasheet"),
-    "reported": ("r", "reported by a server, a trace or another tool"),
-    "assumed": ("a", "assumed: a default, a flag, or a source nobody has checked"),
+    "measured": ("m", "by phasewise, on this target"),
+    "predicted": ("p", "by phasewise's arithmetic"),
+    "datasheet": ("d", "by the vendor"),
+    "reported": ("r", "by a server, a trace or another tool, of itself"),
+    "assumed": ("a", "a default, a flag, or a source that nobody has checked"),
 }
 """The letter of each provenance and what it means."""
 

@@ -1,0 +1,120 @@
+"""The server as we talk to it: one connection, our headers, its answers as records or errors."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import msgspec
+
+from phasewise.engines import answers
+from phasewise.engines.address import Address
+from phasewise.engines.base import Answer
+from phasewise.engines.refusal import KEY_VARIABLES, hide, refusal
+from phasewise.engines.wire import Connection, Page
+from phasewise.errors import BrokenStream, EngineError, NotAnEngine, Stalled, UsageError
+
+PAGE_S = 10.0
+"""Seconds that a page which costs no inference may take."""
+
+
+class Client:
+    """Requests to one server, with a count of what they cost it (``requests``, ``tokens_in``, ``tokens_out``).
+
+    Args:
+        address: where it is.
+        api_key: sent as a bearer token; empty to send none.
+        insecure: accept any TLS certificate.
+        stall_s: seconds without progress after which an answer counts as stalled.
+    """
+
+    def __init__(self, address: Address, *, api_key: str, insecure: bool, stall_s: float) -> None:
+        self.address = address
+        self.served: tuple[str, ...] = ()
+        self.requests = self.tokens_in = self.tokens_out = 0
+        self._stall_s = stall_s
+        self._secret = api_key
+        self._connection = Connection(address, insecure=insecure)
+        authorization = f"Bearer {api_key}" if api_key else address.login
+        self._headers = {"Accept": "application/json"} | ({"Authorization": authorization} if authorization else {})
+
+    def get(self, path: str) -> Page:
+        """Fetch a page, whatever its status.
+
+        Raises:
+            EngineError: no answer.
+        """
+        return self._connection.fetch("GET", path, headers=self._headers | {"Accept": "*/*"}, wait_s=PAGE_S)
+
+    def look(self, path: str) -> dict[str, Any] | None:
+        """Fetch a page of JSON that a server may or may not have; None when it has none.
+
+        Raises:
+            Unreachable: the server is gone.
+        """
+        return self._optional("GET", path)
+
+    def post(self, path: str, body: dict[str, Any]) -> dict[str, Any] | None:
+        """Post JSON to an endpoint that a server may or may not have; None when it does not answer with an object."""
+        return self._optional("POST", path, msgspec.json.encode(body))
+
+    def _optional(self, method: str, path: str, body: bytes = b"") -> dict[str, Any] | None:
+        try:
+            return _object(self._connection.fetch(method, path, body=body, headers=self._headers, wait_s=PAGE_S))
+        except (BrokenStream, NotAnEngine, Stalled):
+            return None
+
+    def stream(self, path: str, body: bytes, max_tokens: int) -> Answer | Page:
+        """Send one request for a streamed answer; a page is what came instead, with its status.
+
+        Raises:
+            EngineError: no answer, or a broken one.
+        """
+        self.requests += 1
+        reply = self._connection.request(
+            "POST", path, body=body, headers=self._headers | {"Accept": "text/event-stream"}, wait_s=self._stall_s
+        )
+        if reply.status != 200 or "html" in reply.headers.get("content-type", ""):
+            return Page(reply.status, reply.headers, reply.body())
+        try:
+            answer = answers.receive(reply, max_tokens)
+        except BrokenStream as error:
+            reply.abandon()
+            raise BrokenStream(hide(str(error), self._secret)) from None
+        self.tokens_in += answer.prompt_tokens or 0
+        self.tokens_out += answer.completion_tokens or 0
+        return answer
+
+    def refusal(self, page: Page, path: str, *, elsewhere: str = "") -> EngineError:
+        """The error that ``page`` stands for; ``elsewhere`` is a base path that is known to answer."""
+        return refusal(page, self.address, path, served=self.served, secret=self._secret, elsewhere=elsewhere)
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._connection.close()
+
+
+def api_key(given: str | None) -> str:
+    """The key to send: the given one, else from the environment, else empty.
+
+    Raises:
+        UsageError: a key that no HTTP header can carry.
+    """
+    name, key = "The API key", given
+    for variable in KEY_VARIABLES:
+        if key is None and os.environ.get(variable):
+            name, key = variable, os.environ[variable]
+    key = (key or "").strip()
+    if not key.isascii() or any(not character.isprintable() for character in key):
+        raise UsageError(f"{name} holds characters that no HTTP header can carry: set it again.")
+    return key
+
+
+def _object(page: Page) -> dict[str, Any] | None:
+    if page.status != 200:
+        return None
+    try:
+        found = msgspec.json.decode(page.body)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
+    return found if isinstance(found, dict) else None

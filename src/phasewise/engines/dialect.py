@@ -1,0 +1,164 @@
+"""The OpenAI-compatible dialect: how a request is written and what a streamed chunk says.
+
+Two endpoints, ``completions`` (token ids or text) and ``chat/completions``, with the additions of vLLM, SGLang and
+llama.cpp: token ids per chunk, running usage, reasoning under either name, the server's own timings.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from phasewise.engines.text import clean
+from phasewise.errors import BrokenStream
+from phasewise.record.target import Prompting
+
+
+class Form(msgspec.Struct, frozen=True, kw_only=True):
+    """How requests to one server are written.
+
+    Attributes:
+        prompting: what the prompt is sent as.
+        path: of the endpoint, from the server's root.
+        model: name sent with each request.
+        limit: name of the field that bounds the answer.
+        floor: name of a field that keeps the answer from ending before the bound, where one is needed.
+        fields: everything else, as found by the probe.
+    """
+
+    prompting: Prompting
+    path: str
+    model: str
+    limit: str = "max_tokens"
+    floor: str | None = None
+    fields: dict[str, Any] = {}
+
+    def body(self, payload: tuple[int, ...] | str, max_tokens: int) -> bytes:
+        """The request's JSON."""
+        body: dict[str, Any] = {"model": self.model, "stream": True, self.limit: max_tokens} | self.fields
+        if self.floor is not None:
+            body[self.floor] = max_tokens
+        if self.prompting == "chat":
+            body["messages"] = [{"role": "user", "content": payload}]
+        else:
+            body["prompt"] = payload
+        return msgspec.json.encode(body)
+
+
+class Usage(msgspec.Struct, frozen=True):
+    """The server's own count; ``cached_tokens`` sits in the details, in old SGLang beside them."""
+
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+    prompt_tokens_details: _Details | None = None
+    cached_tokens: int | None = None
+
+    @property
+    def cached(self) -> int | None:
+        """Prompt tokens taken from a cache; None when the server does not say."""
+        details = self.prompt_tokens_details
+        return self.cached_tokens if details is None or details.cached_tokens is None else details.cached_tokens
+
+
+class _Details(msgspec.Struct, frozen=True):
+    cached_tokens: int | None = None
+
+
+class _Delta(msgspec.Struct, frozen=True):
+    role: str | None = None
+    content: str | None = None
+    refusal: str | None = None
+    reasoning: str | None = None
+    reasoning_content: str | None = None
+    tool_calls: list[msgspec.Raw] | None = None
+
+
+class _Choice(msgspec.Struct, frozen=True):
+    text: str | None = None
+    delta: _Delta | None = None
+    message: _Delta | None = None
+    finish_reason: str | None = None
+    token_ids: list[int] | None = None
+
+
+class _Body(msgspec.Struct, frozen=True):
+    choices: list[_Choice] | None = None
+    usage: Usage | None = None
+    timings: dict[str, Any] | None = None
+    metrics: dict[str, Any] | None = None
+    error: msgspec.Raw | None = None
+    object: str | None = None
+
+
+class Piece(msgspec.Struct, frozen=True, kw_only=True):
+    """What one event says.
+
+    Attributes:
+        shown: it carries text, reasoning or a tool call.
+        blank: it carries a choice without any of these and without a role: a token only if a count proves it.
+        thinking: what it shows is reasoning.
+        ids: number of token ids in it, None when it has no such field.
+        usage: the server's count so far, or at the end.
+        running: answer tokens so far, by the usage or by llama.cpp's timings.
+        finish_reason: as the server said it.
+        timings: numbers that the server reports of itself, by its names.
+    """
+
+    shown: bool
+    blank: bool
+    thinking: bool
+    ids: int | None
+    usage: Usage | None
+    running: int | None
+    finish_reason: str | None
+    timings: dict[str, float]
+
+
+_decoder = msgspec.json.Decoder(_Body)
+
+
+def read(data: bytes) -> Piece:
+    """Read one event's data, or the body of an answer that was not streamed.
+
+    Raises:
+        BrokenStream: not the JSON of a chunk, or an error that the server put into the stream.
+    """
+    try:
+        body = _decoder.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise BrokenStream(
+            f"The server sent something that is no chunk of an answer ({error}): is this an OpenAI-compatible endpoint?"
+        ) from None
+    if (body.error is not None and bytes(body.error) != b"null") or body.object == "error":
+        raise BrokenStream(f"The server broke its answer off ({complaint(data)}): look at the server's log.")
+    said = {**(body.timings or {}), **(body.metrics or {})}
+    numbers = {key: float(value) for key, value in said.items() if type(value) in (int, float)}
+    running = body.usage.completion_tokens if body.usage else numbers.get("predicted_n")
+    choice = body.choices[0] if body.choices else None
+    delta = (choice.delta or choice.message or _Delta()) if choice else _Delta()
+    thought = bool(delta.reasoning or delta.reasoning_content)
+    spoken = bool((choice and choice.text) or delta.content or delta.refusal or delta.tool_calls)
+    return Piece(
+        shown=thought or spoken,
+        blank=choice is not None and not (thought or spoken) and delta.role is None,
+        thinking=thought and not spoken,
+        ids=None if choice is None or choice.token_ids is None else len(choice.token_ids),
+        usage=body.usage,
+        running=None if running is None else int(running),
+        finish_reason=choice.finish_reason if choice else None,
+        timings=numbers,
+    )
+
+
+def complaint(data: bytes) -> str:
+    """The human part of an error body, whatever its shape; cleaned and short."""
+    try:
+        found = msgspec.json.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return clean(data.decode("utf-8", "replace"))
+    for _ in range(3):
+        if not isinstance(found, dict):
+            break
+        found = next((found[key] for key in ("error", "message", "detail", "msg") if found.get(key)), "")
+    return clean(found if isinstance(found, str) else msgspec.json.encode(found).decode("utf-8", "replace"))

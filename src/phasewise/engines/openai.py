@@ -1,0 +1,82 @@
+"""Any OpenAI-compatible server as an Engine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from phasewise.engines import address
+from phasewise.engines.base import Activity, Answer, Prompt
+from phasewise.engines.client import Client
+from phasewise.engines.client import api_key as _key
+from phasewise.engines.probe import Findings, activity, probe
+from phasewise.engines.wire import Page
+from phasewise.record.target import Target
+
+
+class OpenAIServer:
+    """A server that was probed; implements ``engines.base.Engine``."""
+
+    def __init__(self, client: Client, findings: Findings) -> None:
+        self._client = client
+        self._findings = findings
+
+    @property
+    def target(self) -> Target:
+        """What it is and what it can do, as probed."""
+        return self._findings.target
+
+    def prompt(self, tokens: int) -> Prompt:
+        """A new prompt of ``tokens`` tokens that shares no prefix with any other prompt of this run."""
+        return self._findings.prompts(tokens)
+
+    def ask(self, prompt: Prompt, max_tokens: int) -> Answer:
+        """Send one request, greedy, that should end by length after ``max_tokens`` tokens; wait for the end.
+
+        Raises:
+            EngineError: one of its subclasses, when the server fails.
+        """
+        form = self._findings.form
+        answer = self._client.stream(form.path, form.body(prompt.payload, max_tokens), max_tokens)
+        if isinstance(answer, Page):
+            raise self._client.refusal(answer, form.path)
+        return answer
+
+    def activity(self) -> Activity | None:
+        """The server's counters now; None when it publishes none."""
+        path = self._findings.metrics_path
+        return None if path is None else activity(self._client, path)
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._client.close()
+
+
+def connect(
+    url: str,
+    *,
+    model: str | None = None,
+    api_key: str | None = None,
+    insecure: bool = False,
+    stall_s: float = 60.0,
+    progress: Callable[[str], None] | None = None,
+) -> OpenAIServer:
+    """Connect to the server at ``url`` and find out what it can do.
+
+    Args:
+        url: with or without ``/v1``, with or without a path before it.
+        model: name of the served model to ask for; needed when there are several.
+        api_key: else taken from PHASEWISE_API_KEY, else OPENAI_API_KEY.
+        insecure: accept any TLS certificate.
+        stall_s: seconds without an event after which the server counts as stalled.
+        progress: told what is being done, in a few words.
+
+    Raises:
+        UsageError: a URL, key or model name that cannot be.
+        EngineError: one of its subclasses, when the server fails.
+    """
+    client = Client(address.parse(url), api_key=_key(api_key), insecure=insecure, stall_s=stall_s)
+    try:
+        return OpenAIServer(client, probe(client, model, progress or (lambda doing: None)))
+    except BaseException:
+        client.close()
+        raise

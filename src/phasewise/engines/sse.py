@@ -1,0 +1,89 @@
+"""Server-sent events, incrementally: bytes in as they arrive, complete events out.
+
+Written to the WHATWG HTML standard, section 9.2.6, with two allowances for what LLM servers send: an event that the end
+of the stream cuts off before its blank line still counts, and a line ``error: ...`` is an event named ``error``
+(llama.cpp wrote its errors so).
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from phasewise.errors import BrokenStream
+
+MAX_EVENT = 16 * 2**20
+"""Bytes that one event may hold; more is no answer of a language model."""
+
+_LINE_END = re.compile(rb"\r\n|\n|\r")
+
+
+class Event(NamedTuple):
+    """One event: its ``name`` (empty by default) and its ``data``, lines joined by LF, not decoded."""
+
+    name: bytes
+    data: bytes
+
+
+class Parser:
+    """Cuts a byte stream into events; how the stream is split into reads changes nothing."""
+
+    def __init__(self) -> None:
+        self._buffer = bytearray()
+        self._searched = 0
+        self._skip_lf = False
+        self._first = True
+        self._name = b""
+        self._data: list[bytes] = []
+        self._size = 0
+
+    def feed(self, data: bytes) -> list[Event]:
+        """Take the next bytes and return the events that they complete.
+
+        Raises:
+            BrokenStream: an event over ``MAX_EVENT`` bytes.
+        """
+        if self._skip_lf and data:
+            # A CR ended the last line at once; if an LF follows, it belonged to it.
+            data, self._skip_lf = data.removeprefix(b"\n"), False
+        buffer = self._buffer
+        buffer += data
+        events: list[Event] = []
+        start = 0
+        while found := _LINE_END.search(buffer, max(start, self._searched)):
+            self._line(bytes(buffer[start : found.start()]), events)
+            start = found.end()
+            self._skip_lf = start == len(buffer) and found[0] == b"\r"
+        del buffer[:start]
+        self._searched = len(buffer)
+        if len(buffer) + self._size > MAX_EVENT:
+            raise BrokenStream(f"The stream holds an event over {MAX_EVENT >> 20} MiB: this is no answer of a model.")
+        return events
+
+    def finish(self) -> list[Event]:
+        """Return what the end of the stream completes."""
+        events: list[Event] = []
+        if self._buffer:
+            self._line(bytes(self._buffer), events)
+            self._buffer.clear()
+        self._line(b"", events)
+        return events
+
+    def _line(self, line: bytes, events: list[Event]) -> None:
+        if self._first:
+            self._first = False
+            line = line.removeprefix(b"\xef\xbb\xbf")
+        if not line:
+            if self._data:
+                events.append(Event(self._name, b"\n".join(self._data)))
+            self._name, self._data, self._size = b"", [], 0
+            return
+        field, _, value = line.partition(b":")
+        value = value.removeprefix(b" ")
+        if field == b"error":
+            self._name, field = b"error", b"data"
+        if field == b"data":
+            self._data.append(value)
+            self._size += len(value) + 1
+        elif field == b"event":
+            self._name = value

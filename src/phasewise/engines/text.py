@@ -1,0 +1,12 @@
+"""Text that somebody else wrote, made safe to show."""
+
+from __future__ import annotations
+
+import unicodedata
+
+
+def clean(text: str, limit: int = 200) -> str:
+    """``text`` on one line without control, format or bidirectional characters, at most ``limit`` characters."""
+    spaced = " ".join(text[: 20 * limit].split())
+    kept = "".join(character for character in spaced if unicodedata.category(character)[0] != "C")
+    return kept if len(kept) <= limit else kept[: limit - 1] + "…"

@@ -1,0 +1,134 @@
+"""Were the answers streamed, counted and as long as asked?"""
+
+from __future__ import annotations
+
+import statistics
+from collections import Counter
+
+from phasewise.isolate.checks.evidence import Evidence
+from phasewise.isolate.sample import Sample
+from phasewise.record.observation import Check
+
+LEAST_TOKENS = 16
+"""Shorter answers are no decode profile."""
+
+LEAST_READS = 0.25
+"""Reads per chunk below which somebody collected the chunks on the way."""
+
+HELD_BACK = 0.02
+"""Part of an answer that may arrive together with its first token; TPOT comes out too small by about this."""
+
+MISCOUNT = 0.02
+"""Difference between prompt lengths as sent and as counted that is told."""
+
+
+def streamed(evidence: Evidence) -> list[Check]:
+    """Did the answers arrive as they were made?"""
+    sent = evidence.sent("decode")
+    samples = [s for s in sent if s.counted[0] >= LEAST_TOKENS]
+    if not samples:
+        text = f"no answer had {LEAST_TOKENS} tokens"
+        return [Check(name="streamed", phase="decode", status="not_checked", detail=text)] if sent else []
+    whole = sum(not s.answer.streamed for s in samples)
+    if whole:
+        text = f"{whole} of {len(samples)} answers came as one piece although a stream was asked for"
+        return [Check(name="streamed", phase="decode", status="failed", detail=text, voids=True)]
+    chunks = statistics.median(len(s.carrying) for s in samples)
+    reads = statistics.median(len({chunk.read for chunk in s.carrying}) for s in samples)
+    held = statistics.median(_held_back(s) for s in samples)
+    until = statistics.median(s.answer.ttft / (s.answer.ended_at - s.answer.sent_at) for s in samples)
+    text = (
+        f"a typical answer came in {reads:g} reads of {chunks:g} chunks, its first token after {until:.0%} of its time"
+    )
+    if reads < max(3, LEAST_READS * chunks) or held > HELD_BACK:
+        text += f", with {held:.0%} of its tokens: something between engine and client collects the stream"
+        return [Check(name="streamed", phase="decode", status="failed", detail=text, voids=True)]
+    return [Check(name="streamed", phase="decode", status="passed", detail=text)]
+
+
+def _held_back(sample: Sample) -> float:
+    """Part of the answer's chunks, after the first, that came in the read of the first."""
+    carrying = sample.carrying
+    return (sum(chunk.read == carrying[0].read for chunk in carrying) - 1) / len(carrying) if carrying else 0.0
+
+
+def tokens_by_usage(evidence: Evidence) -> list[Check]:
+    """Did the server count the tokens, and do its counts agree with what was seen?"""
+    return [*_prompt_counts(evidence.sent("prefill")), *_answer_counts(evidence.sent("decode"))]
+
+
+def _prompt_counts(samples: list[Sample]) -> list[Check]:
+    if not samples:
+        return []
+    missing = sum(s.answer.prompt_tokens is None for s in samples)
+    if missing:
+        text = f"{missing} of {len(samples)} answers gave no prompt token count; lengths are as sent"
+        return [Check(name="tokens_by_usage", phase="prefill", status="failed", detail=text)]
+    off = max(abs(s.prompt_tokens - s.sent_tokens) / s.sent_tokens for s in samples)
+    text = f"the server counted the tokens of {len(samples)} prompts"
+    text += f", up to {off:.0%} off the length sent; its counts are used" if off > MISCOUNT else ", as long as sent"
+    return [Check(name="tokens_by_usage", phase="prefill", status="passed", detail=text)]
+
+
+def _answer_counts(samples: list[Sample]) -> list[Check]:
+    if not samples:
+        return []
+    by, missing = (
+        Counter(s.counted[1] for s in samples).most_common()[0][0],
+        sum(s.answer.completion_tokens is None for s in samples),
+    )
+    if missing:
+        told = {
+            "usage": "the others are counted by usage",
+            "token ids": "tokens are counted by the token ids in each chunk",
+            "length": "an answer that ended by length is taken to have the tokens asked for",
+            "chunks": "chunks are counted as tokens, which a chunk with several tokens makes wrong",
+        }[by]
+        text = f"{missing} of {len(samples)} answers gave no token count; {told}"
+        return [Check(name="tokens_by_usage", phase="decode", status="failed", detail=text, voids=by == "chunks")]
+    for sample in samples:
+        tokens, visible = sample.counted[0], sum(not chunk.empty for chunk in sample.carrying)
+        if tokens > sample.shape.answer or tokens < visible:
+            text = f"the server counted {tokens} tokens; {sample.shape.answer} were asked for, {visible} chunks came"
+            return [Check(name="tokens_by_usage", phase="decode", status="failed", detail=text, voids=True)]
+    text = f"the server counted the tokens of {len(samples)} answers, {sum(s.counted[0] for s in samples):,} in all"
+    return [Check(name="tokens_by_usage", phase="decode", status="passed", detail=text)]
+
+
+def ended_by_length(evidence: Evidence) -> list[Check]:
+    """Was every answer as long as asked?"""
+    samples = evidence.sent("decode")
+    if not samples:
+        return []
+    early = [s for s in samples if s.counted[0] < s.shape.answer or s.answer.finish_reason not in ("length", None)]
+    unproven = [s for s in samples if s.answer.finish_reason is None and s.counted[1] == "chunks"]
+    typical = statistics.median(s.counted[0] for s in samples)
+    asked = statistics.median(s.shape.answer for s in samples)
+    if early:
+        reasons = ", ".join(sorted({repr(s.answer.finish_reason)[:40] for s in early}))
+        text = (
+            f"{len(early)} of {len(samples)} answers ended early ({reasons}): {typical:g} tokens of {asked:g} asked for"
+        )
+        voids = typical < LEAST_TOKENS
+        return [Check(name="ended_by_length", phase="decode", status="failed", detail=text, voids=voids)]
+    if unproven:
+        text = f"{len(unproven)} of {len(samples)} answers gave neither a finish reason nor a token count"
+        return [Check(name="ended_by_length", phase="decode", status="not_checked", detail=text)]
+    text = f"all {len(samples)} answers had the tokens asked for ({asked:g}) and ended by length"
+    return [Check(name="ended_by_length", phase="decode", status="passed", detail=text)]
+
+
+def chunks_per_token(evidence: Evidence) -> list[Check]:
+    """Is a chunk a token? If not, TPOT by the usage count stays right, but gaps between chunks are ICL, not ITL."""
+    samples = [s for s in evidence.sent("decode") if s.carrying]
+    if not samples:
+        return []
+    if all(s.counted[1] == "chunks" for s in samples):
+        text = "nobody but the chunks counted the tokens"
+        return [Check(name="chunks_per_token", phase="decode", status="not_checked", detail=text)]
+    tokens, chunks = sum(s.counted[0] for s in samples), sum(len(s.carrying) for s in samples)
+    text = f"{tokens:,} tokens came in {chunks:,} chunks, {tokens / chunks:.2f} per chunk"
+    if abs(tokens / chunks - 1) <= MISCOUNT:
+        return [Check(name="chunks_per_token", phase="decode", status="passed", detail=text)]
+    text += ": TPOT is by tokens and stays right; a gap between chunks is not the time of a token"
+    return [Check(name="chunks_per_token", phase="decode", status="failed", detail=text)]

@@ -1,0 +1,106 @@
+"""Both phases, each alone, within one time budget."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+
+from phasewise.engines.base import Engine
+from phasewise.errors import EngineError
+from phasewise.isolate import decode, plan, prefill
+from phasewise.isolate.checks import Evidence, made
+from phasewise.isolate.rows import Row, row
+from phasewise.isolate.session import Progress, Session
+from phasewise.record.observation import Observation, Phase
+
+DEFAULT_BUDGET_S = 90.0
+
+
+class Isolation:
+    """One isolation run; ``observation()`` and ``rows()`` hold what was measured so far, whatever ended ``run()``.
+
+    Args:
+        engine: what to measure.
+        phases: which phases, in this order.
+        budget_s: seconds that the requests may take in all. A request that should overrun it is not begun.
+        max_prompt: longest prompt, tokens; None: as the server takes and the budget allows.
+        lengths: prompt lengths of the prefill profile instead of the planned ones.
+        progress: called before each request.
+        clock: seconds, for the budget.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        *,
+        phases: Sequence[Phase] = ("prefill", "decode"),
+        budget_s: float = DEFAULT_BUDGET_S,
+        max_prompt: int | None = None,
+        lengths: Sequence[int] | None = None,
+        progress: Callable[[Progress], None] | None = None,
+        clock: Callable[[], float] = time.perf_counter,
+    ) -> None:
+        self._engine, self._phases, self._budget = engine, tuple(phases), budget_s
+        self._max_prompt, self._lengths = max_prompt, lengths
+        self._began = time.perf_counter()
+        self._session = Session(engine, budget_s=budget_s, progress=progress, clock=clock)
+        self._stopped: list[str] = []
+
+    def run(self) -> Observation:
+        """Measure.
+
+        Raises:
+            EngineError: the engine failed.
+            KeyboardInterrupt: the user interrupted.
+        """
+        try:
+            for phase in self._phases:
+                self._stopped.append(f"{phase}: {self._measure(phase)}")
+            self._session.snapshot(now=True)
+        except (EngineError, KeyboardInterrupt) as cut:
+            self._stopped.append("interrupted" if isinstance(cut, KeyboardInterrupt) else str(cut))
+            raise
+        return self.observation()
+
+    def observation(self) -> Observation:
+        """What has been measured so far, with its checks."""
+        session = self._session
+        sent, received = session.tokens()
+        return Observation(
+            prefill=prefill.observe(session.samples),
+            decode=decode.observe(session.samples),
+            checks=made(Evidence.of(session)),
+            requests=len(session.samples),
+            prompt_tokens=sent,
+            output_tokens=received,
+            stopped="; ".join(self._stopped),
+        )
+
+    def rows(self) -> list[Row]:
+        """One row per request, in the order in which they were sent."""
+        samples = self._session.samples
+        used = {id(s) for kept in (prefill.kept(samples), decode.kept(samples)) for g in kept.values() for s in g}
+        return [row(sample, began=self._began, warmup=id(sample) not in used) for sample in samples]
+
+    def _measure(self, phase: Phase) -> str:
+        if phase == "decode":
+            return decode.measure(self._session, max_prompt=self._max_prompt)
+        share = plan.PREFILL_SHARE if "decode" in self._phases else 1.0
+        return prefill.measure(
+            self._session, budget_s=share * self._budget, max_prompt=self._max_prompt, lengths=self._lengths
+        )
+
+
+def isolate(
+    engine: Engine,
+    *,
+    phases: Sequence[Phase] = ("prefill", "decode"),
+    budget_s: float = DEFAULT_BUDGET_S,
+    max_prompt: int | None = None,
+    lengths: Sequence[int] | None = None,
+    progress: Callable[[Progress], None] | None = None,
+) -> Observation:
+    """Measure ``phases`` of ``engine``, each alone; see ``Isolation``, which also keeps a run that is cut short."""
+    return Isolation(
+        engine, phases=phases, budget_s=budget_s, max_prompt=max_prompt, lengths=lengths, progress=progress
+    ).run()

@@ -1,0 +1,137 @@
+"""The HTML in a real headless Chromium: it says what the run says, complains of nothing and asks nobody."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import chromium_page
+import pytest
+from example_run import cpu, forecast, h100, hostile, nothing
+
+from phasewise.record.run import Run
+from phasewise.report import html
+from phasewise.report import json as documents
+from phasewise.report.view import heading
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[chromium_page.Page]:
+    if chromium_page.BINARY is None:
+        if os.environ.get("CI") == "true":
+            pytest.fail("CI has no chromium: .ci/run installs the Debian package chromium")
+        pytest.skip("skipped: no chromium on this machine (Debian package chromium)")
+    with chromium_page.chromium() as page:
+        yield page
+
+
+def shown(page: chromium_page.Page, tmp_path: Path, run: Run, scheme: str, width: int = 1200) -> None:
+    file = tmp_path / "report.html"
+    file.write_text(html.render(run), encoding="utf-8")
+    page.open(file, scheme, width)
+
+
+def text(page: chromium_page.Page, selector: str) -> str:
+    return " ".join(str(page.value(f"document.querySelector({json.dumps(selector)}).innerText")).split())
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("make", [h100, cpu])
+def test_verdict_and_numbers_stand_on_the_page(
+    browser: chromium_page.Page, tmp_path: Path, make: Any, scheme: str
+) -> None:
+    run = make()
+    assert run.judgement
+    shown(browser, tmp_path, run, scheme)
+    assert text(browser, "#verdict") == run.judgement.verdict.text
+    for phase, verdict in (("prefill", run.judgement.prefill), ("decode", run.judgement.decode)):
+        values = browser.value(
+            f"[...document.querySelectorAll('#{phase} data')].slice(0, 3).map(d => parseFloat(d.value))"
+        )
+        assert values == [verdict.headline.value, verdict.step.value, verdict.floor.value]
+    parts = browser.value("[...document.querySelectorAll('#time .part')].map(p => p.getBoundingClientRect().width)")
+    first = run.judgement.splits[0]
+    assert parts[0] / sum(parts) == pytest.approx(first.prefill_share, abs=0.005)
+    document = json.loads(browser.value("document.getElementById('data').textContent"))
+    assert document == documents.profile(run)
+    rows = browser.value("[...document.querySelectorAll('#recap tbody th')].map(h => h.innerText)")
+    assert rows == ["bound", "yardstick", "value", "floor", "fixes"]
+    assert browser.value("document.querySelectorAll('main svg.chart').length") == 3
+    quiet(browser, tmp_path)
+
+
+def quiet(browser: chromium_page.Page, tmp_path: Path) -> None:
+    assert browser.complaints() == []
+    assert browser.requests() == [(tmp_path / "report.html").as_uri()]
+
+
+def test_both_themes_and_the_switch(browser: chromium_page.Page, tmp_path: Path) -> None:
+    background = "getComputedStyle(document.body).backgroundColor"
+    shown(browser, tmp_path, h100(), "light")
+    light = browser.value(background)
+    shown(browser, tmp_path, h100(), "dark")
+    dark = browser.value(background)
+    assert light != dark
+    assert browser.value("document.getElementById('theme').innerText") == "Light"
+    browser.value("document.getElementById('theme').click()")
+    assert browser.value(background) == light
+    browser.value("document.getElementById('theme').click()")
+    assert browser.value(background) == dark
+    quiet(browser, tmp_path)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_text_can_be_read_against_its_background(browser: chromium_page.Page, tmp_path: Path, scheme: str) -> None:
+    shown(browser, tmp_path, h100(), scheme)
+    worst = browser.value(CONTRAST)
+    assert worst["ratio"] >= 4.5, worst
+
+
+CONTRAST = """(() => {
+  const canvas = document.createElement('canvas').getContext('2d');
+  const rgb = (colour) => { canvas.clearRect(0, 0, 1, 1); canvas.fillStyle = colour; canvas.fillRect(0, 0, 1, 1);
+    return canvas.getImageData(0, 0, 1, 1).data; };
+  const linear = (v) => v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4;
+  const luminance = (colour) => { const [r, g, b] = [...rgb(colour)].map((v) => linear(v / 255));
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b; };
+  const behind = (element) => { for (let e = element; e; e = e.parentElement) {
+    const colour = getComputedStyle(e).backgroundColor; if (rgb(colour)[3]) return colour; } return 'white'; };
+  let worst = {ratio: 99};
+  for (const element of document.querySelectorAll('body *:not(title, script)')) {
+    if (![...element.childNodes].some((n) => n.nodeType === 3 && n.data.trim())) continue;
+    const style = getComputedStyle(element), colour = element.closest('svg') ? style.fill : style.color;
+    const [a, b] = [luminance(colour), luminance(behind(element))].sort((x, y) => y - x);
+    const ratio = (a + 0.05) / (b + 0.05);
+    if (ratio < worst.ratio) worst = {ratio, text: element.textContent.slice(0, 60), colour};
+  }
+  return worst;
+})()"""
+
+
+@pytest.mark.parametrize("width", [420, 760, 1200])
+@pytest.mark.parametrize("make", [h100, hostile])
+def test_the_page_never_scrolls_sideways(browser: chromium_page.Page, tmp_path: Path, make: Any, width: int) -> None:
+    shown(browser, tmp_path, make(), "light", width)
+    assert browser.value("document.documentElement.scrollWidth") <= width
+    quiet(browser, tmp_path)
+
+
+@pytest.mark.parametrize("make", [hostile, nothing, forecast])
+def test_hostile_and_empty_runs_raise_no_complaint(browser: chromium_page.Page, tmp_path: Path, make: Any) -> None:
+    run = make()
+    shown(browser, tmp_path, run, "dark")
+    assert text(browser, "#verdict") == " ".join(heading.headline(run).split())
+    assert browser.value("document.querySelectorAll('script').length") == 2
+    quiet(browser, tmp_path)
+
+
+def test_it_prints(browser: chromium_page.Page, tmp_path: Path) -> None:
+    shown(browser, tmp_path, h100(), "dark")
+    browser.pdf(tmp_path / "report.pdf")
+    assert (tmp_path / "report.pdf").read_bytes()[:5] == b"%PDF-"
+    quiet(browser, tmp_path)
