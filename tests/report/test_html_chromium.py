@@ -65,6 +65,17 @@ def test_verdict_and_numbers_stand_on_the_page(
     quiet(browser, tmp_path)
 
 
+def test_the_watch_sees_what_a_page_does(browser: chromium_page.Page, tmp_path: Path) -> None:
+    file = tmp_path / "loud.html"
+    file.write_text('<img src="http://127.0.0.1:9/x.png"><script>console.error("no"); throw Error("never")</script>')
+    browser.open(file, "light")
+    assert {event["method"] for event in browser.complaints()} >= {
+        "Runtime.consoleAPICalled",
+        "Runtime.exceptionThrown",
+    }
+    assert "http://127.0.0.1:9/x.png" in browser.requests()
+
+
 def quiet(browser: chromium_page.Page, tmp_path: Path) -> None:
     assert browser.complaints() == []
     assert browser.requests() == [(tmp_path / "report.html").as_uri()]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from typing import Annotated
 
-import click
 import typer
 
 from phasewise import __version__
@@ -16,12 +15,16 @@ from phasewise.cli.report import report
 from phasewise.cli.simulate import simulate
 from phasewise.errors import PhasewiseError
 
+# typer carries its own copy of click from some release on, so its base error is reached through a public one.
+_CommandLineError: type[Exception] = typer.BadParameter.__mro__[2]
+
 VERBS = (profile, predict, report, ceilings, simulate)
 """Every verb, in the order of --help. A new one is a file in this folder and a name here."""
 
-app = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
+app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
 for verb in VERBS:
-    app.command(verb.__name__)(verb)
+    summary = (verb.__doc__ or "").split("\n", 1)[0]
+    app.command(verb.__name__, short_help=summary)(verb)
 
 
 def _version(asked: bool) -> None:
@@ -50,14 +53,16 @@ def main(arguments: list[str] | None = None) -> None:
 def run(arguments: list[str] | None = None) -> int:
     """Run the command line and return its exit code."""
     try:
-        result = app(arguments, prog_name="phasewise", standalone_mode=False)
+        given = sys.argv[1:] if arguments is None else arguments
+        result = app(given or ["--help"], prog_name="phasewise", standalone_mode=False)
     except PhasewiseError as error:
         return _say(str(error), error.exit_code)
-    except click.ClickException as error:
+    except _CommandLineError as error:
         context = getattr(error, "ctx", None)
         path = context.command_path if context else "phasewise"
-        return _say(f"{error.format_message().rstrip('.')}: see {path} --help.", 2)
-    except (KeyboardInterrupt, click.Abort):
+        message: str = getattr(error, "format_message", error.__str__)()
+        return _say(f"{' '.join(message.split()).rstrip('.')}: see {path} --help.", 2)
+    except (KeyboardInterrupt, typer.Abort):
         return _say("Interrupted.", 130)
     except BrokenPipeError:
         # The reader of our output left (head, less): nothing to say, and nobody to say it to.

@@ -11,6 +11,7 @@ from phasewise.engines import answers
 from phasewise.engines.address import Address
 from phasewise.engines.base import Answer
 from phasewise.engines.refusal import KEY_VARIABLES, hide, refusal
+from phasewise.engines.text import NOT_JSON
 from phasewise.engines.wire import Connection, Page
 from phasewise.errors import BrokenStream, EngineError, NotAnEngine, Stalled, UsageError
 
@@ -115,6 +116,6 @@ def _object(page: Page) -> dict[str, Any] | None:
         return None
     try:
         found = msgspec.json.decode(page.body)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except NOT_JSON:
         return None
     return found if isinstance(found, dict) else None

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from phasewise.engines.text import clean
+from phasewise.engines.text import NOT_JSON, clean
 from phasewise.errors import BrokenStream
 from phasewise.record.target import Prompting
 
@@ -87,7 +87,7 @@ class _Body(msgspec.Struct, frozen=True):
     usage: Usage | None = None
     timings: dict[str, Any] | None = None
     metrics: dict[str, Any] | None = None
-    error: msgspec.Raw | None = None
+    error: Any = None
     object: str | None = None
 
 
@@ -126,11 +126,11 @@ def read(data: bytes) -> Piece:
     """
     try:
         body = _decoder.decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except NOT_JSON as error:
         raise BrokenStream(
             f"The server sent something that is no chunk of an answer ({error}): is this an OpenAI-compatible endpoint?"
         ) from None
-    if (body.error is not None and bytes(body.error) != b"null") or body.object == "error":
+    if body.error is not None or body.object == "error":
         raise BrokenStream(f"The server broke its answer off ({complaint(data)}): look at the server's log.")
     said = {**(body.timings or {}), **(body.metrics or {})}
     numbers = {key: float(value) for key, value in said.items() if type(value) in (int, float)}
@@ -155,7 +155,7 @@ def complaint(data: bytes) -> str:
     """The human part of an error body, whatever its shape; cleaned and short."""
     try:
         found = msgspec.json.decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except NOT_JSON:
         return clean(data.decode("utf-8", "replace"))
     for _ in range(3):
         if not isinstance(found, dict):

@@ -30,17 +30,16 @@ def settle(client: Client, form: Form, api: str, words: Words) -> Ending:
     The question goes to the chat endpoint, where a model does stop by itself; other prompts seldom make it.
     """
     chat = msgspec.structs.replace(form, prompting="chat", path=f"{api}/chat/completions")
-    sees = []
+    seen = "ignore_eos refused"
     if "ignore_eos" in form.fields:
-        ended, seen = _ended(client, chat, words)
-        if ended is not False:
-            return Ending(form, ended, f"ignore_eos accepted; {seen}")
-        sees.append(f"with ignore_eos {seen}")
-    ended, seen = _ended(client, msgspec.structs.replace(chat, floor="min_tokens"), words)
-    if ended:
-        return Ending(msgspec.structs.replace(form, floor="min_tokens"), True, f"min_tokens accepted; {seen}")
-    sees.append(f"with min_tokens {seen}")
-    return Ending(form, False if ended is False or sees[1:] else None, "; ".join(sees))
+        honoured, seen = _ended(client, chat, words)
+        seen = f"ignore_eos accepted, {seen}"
+        if honoured is not False:
+            return Ending(form, honoured, seen)
+    honoured, then = _ended(client, msgspec.structs.replace(chat, floor="min_tokens"), words)
+    return Ending(
+        msgspec.structs.replace(form, floor="min_tokens") if honoured else form, honoured, f"{seen}; min_tokens: {then}"
+    )
 
 
 def _ended(client: Client, chat: Form, words: Words) -> tuple[bool | None, str]:
@@ -50,6 +49,8 @@ def _ended(client: Client, chat: Form, words: Words) -> tuple[bool | None, str]:
     except BrokenStream:
         return False, "the answer was empty"
     if not isinstance(answer, Answer):
+        if chat.floor is not None and chat.floor.encode() in answer.body:
+            return False, "refused"
         return None, f"not put to the test: {chat.path} answered HTTP {answer.status}"
     tokens = answer.completion_tokens
     if answer.finish_reason == "length" and tokens in (TOKENS, None):

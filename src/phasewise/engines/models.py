@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from phasewise.engines.client import Client
-from phasewise.engines.text import clean
+from phasewise.engines.text import NOT_JSON, clean
 from phasewise.engines.wire import Page
 from phasewise.errors import UsageError
 
@@ -97,7 +97,7 @@ def _cards(page: Page) -> tuple[Card, ...] | None:
     """The list of models; None when the page is none. Entries that are no cards are left out."""
     try:
         entries = msgspec.json.decode(page.body, type=_List).data if page.status == 200 else None
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except NOT_JSON:
         entries = None
     if entries is None:
         return None

@@ -4,6 +4,11 @@ from __future__ import annotations
 
 import unicodedata
 
+import msgspec
+
+NOT_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+"""What decoding raises for bytes that are not the JSON wanted; the last for nesting without end."""
+
 
 def clean(text: str, limit: int = 200) -> str:
     """``text`` on one line without control, format or bidirectional characters, at most ``limit`` characters."""

@@ -242,6 +242,7 @@ class Reply:
         self._received = 0
         self._head_size = 0
         self._has_head = False
+        self._keep = False
         self._parts: list[bytes] = []
         self._parser = httptools.HttpResponseParser(self)
 
@@ -294,7 +295,7 @@ class Reply:
                 self._parts.clear()
                 yield Read(at, self._number, data)
             if self.complete:
-                if not self._parser.should_keep_alive():
+                if not self._keep:
                     self._connection.close()
                 return
             if self._received > limit or self._head_size > MAX_HEAD:
@@ -314,7 +315,7 @@ class Reply:
                 if self._receive() is None:
                     self._connection.close()
                     break
-        if self.complete and not self._parser.should_keep_alive():
+        if not self._keep:
             self._connection.close()
 
     def abandon(self) -> None:
@@ -390,4 +391,5 @@ class Reply:
 
     def on_message_complete(self) -> None:
         """Take the end of the body."""
-        self.complete = self._has_head
+        if self._has_head and not self.complete:
+            self.complete, self._keep = True, self._parser.should_keep_alive()

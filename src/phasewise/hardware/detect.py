@@ -39,12 +39,17 @@ def this_cpu() -> Machine:
     part of it. It is judged against ceilings measured here.
     """
     cpu = host.cpu()
+    notes = [f"{cpu.threads} hardware threads on {cpu.cores} cores of {cpu.name} are usable."]
+    if cpu.virtual:
+        notes.append(
+            "It is a virtual machine: what it reaches, memory bandwidth above all, varies with its neighbours."
+        )
     return Machine(
         name=cpu.name,
         kind="cpu",
         memory_bytes=reported(float(cpu.memory), "B", "operating system") if cpu.memory else None,
         local=True,
-        notes=(f"{cpu.threads} hardware threads on {cpu.cores} cores of {cpu.name} are usable.",),
+        notes=tuple(notes),
     )
 
 

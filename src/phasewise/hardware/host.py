@@ -26,6 +26,7 @@ class Cpu(NamedTuple):
         cores: physical cores under those threads.
         cache: bytes of the last-level caches that those threads reach, all together; None when unknown.
         memory: bytes that this process may use, by installed memory and cgroup limit; None when unknown.
+        virtual: True when a hypervisor is seen.
     """
 
     name: str
@@ -34,6 +35,7 @@ class Cpu(NamedTuple):
     cores: int
     cache: int | None
     memory: int | None
+    virtual: bool
 
 
 def cpu(root: Path = Path("/")) -> Cpu:
@@ -50,6 +52,7 @@ def cpu(root: Path = Path("/")) -> Cpu:
         cores=min(threads, len(siblings)),
         cache=_last_level_cache(root, allowed),
         memory=_memory(root),
+        virtual="hypervisor" in facts.get("flags", "").split(),
     )
 
 

@@ -35,7 +35,9 @@ MOST_WARMUPS = 3
 
 def longest_prompt(max_context: int | None, max_prompt: int | None, answer: int) -> int:
     """Longest prompt that leaves room for ``answer`` tokens, in tokens; at least 1."""
-    room = UNKNOWN_LIMIT if max_context is None else max_context - answer - MARGIN
+    if max_context is None:
+        return max_prompt or UNKNOWN_LIMIT
+    room = max_context - answer - MARGIN
     return max(1, min(room, max_prompt or room))
 
 
@@ -46,7 +48,8 @@ def ladder(longest: int) -> list[int]:
     by the ends and the middle (D-optimal for a parabola), so the long half is the dense one.
     """
     if longest < 512:
-        return sorted({min(SHORTEST, max(1, longest // 8)), max(1, longest // 4), max(1, longest // 2), longest})
+        parts = [max(1, longest // k) for k in (8, 4, 2, 1)]
+        return sorted({min(SHORTEST, parts[0]), *parts})
     powers = [2**k for k in range(9, 64) if 2**k <= 0.75 * longest]
     return [SHORTEST, 64, 256, *powers, longest]
 
@@ -73,16 +76,14 @@ def telling(lengths: Sequence[int]) -> list[int]:
 def first_kept(times: Sequence[float], discard: int) -> int:
     """Index of the first of ``times`` (requests of one shape, in order) that is no warm-up.
 
-    The first ``discard`` never count; from there on a request counts as soon as it agrees with the one before it (the
-    one after it when nothing is discarded) within 10% or 1 ms. At most three are given up.
+    The first ``discard`` never count. From there on a request counts when the next is not over 10% (and 1 ms) below it:
+    times have stopped falling. At most three are given up: a machine that never settles is noisy, not cold.
     """
-    for index in range(discard, min(len(times), MOST_WARMUPS)):
-        other = index - 1 if discard else index + 1
-        if other >= len(times) or agree(times[index], times[other]):
-            return index
-    return min(len(times), max(discard, MOST_WARMUPS))
+    for index in range(max(1, discard), min(len(times), MOST_WARMUPS + 1)):
+        if not _fell(times[index - 1], times[index]):
+            return max(discard, index - 1)
+    return discard if len(times) <= 1 else min(len(times) - 1, MOST_WARMUPS)
 
 
-def agree(a: float, b: float) -> bool:
-    """True when two times are equal within the tolerance of a warm engine."""
-    return abs(a - b) <= max(WARM_TOLERANCE_S, WARM_TOLERANCE * min(a, b))
+def _fell(before: float, after: float) -> bool:
+    return before - after > max(WARM_TOLERANCE_S, WARM_TOLERANCE * after)

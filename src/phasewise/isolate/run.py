@@ -42,7 +42,6 @@ class Isolation:
     ) -> None:
         self._engine, self._phases, self._budget = engine, tuple(phases), budget_s
         self._max_prompt, self._lengths = max_prompt, lengths
-        self._began = time.perf_counter()
         self._session = Session(engine, budget_s=budget_s, progress=progress, clock=clock)
         self._stopped: list[str] = []
 
@@ -80,7 +79,7 @@ class Isolation:
         """One row per request, in the order in which they were sent."""
         samples = self._session.samples
         used = {id(s) for kept in (prefill.kept(samples), decode.kept(samples)) for g in kept.values() for s in g}
-        return [row(sample, began=self._began, warmup=id(sample) not in used) for sample in samples]
+        return [row(sample, began=self._session.began, warmup=id(sample) not in used) for sample in samples]
 
     def _measure(self, phase: Phase) -> str:
         if phase == "decode":

@@ -111,8 +111,9 @@ class Session:
         """
         best: dict[int, float] = {}
         for sample in self.samples:
-            length, ttft = sample.shape.prompt, sample.answer.ttft
-            best[length] = min(ttft, best.get(length, ttft))
+            if not sample.warmup:
+                length, ttft = sample.shape.prompt, sample.answer.ttft
+                best[length] = min(ttft, best.get(length, ttft))
         seen = sorted(best.items())
         if not seen:
             return 0.0

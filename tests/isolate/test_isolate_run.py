@@ -1,0 +1,236 @@
+"""Runs against an engine on a clock of its own: what the budget buys, and what is left when a run is cut short."""
+
+from __future__ import annotations
+
+import pytest
+from isolate_fake import Fake
+
+from phasewise.errors import BrokenStream, Refused
+from phasewise.isolate.run import Isolation
+from phasewise.isolate.session import Progress
+from phasewise.record.observation import Check, Observation
+from phasewise.record.quantity import Quantity
+
+
+def run(fake: Fake, **options: object) -> Observation:
+    return Isolation(fake, clock=fake.clock, **options).run()  # type: ignore[arg-type]
+
+
+def covers(quantity: Quantity, truth: float) -> bool:
+    return quantity.low is not None and quantity.high is not None and quantity.low <= truth <= quantity.high
+
+
+def failed(observation: Observation) -> list[Check]:
+    return [check for check in observation.checks if check.status == "failed"]
+
+
+# Slow: a small model on two CPU cores. Fast: an 8B model on a GPU.
+SLOW_CPU = {"overhead": 20e-3, "per_token": 3.4e-3, "per_token2": 1.5e-7, "step": 7.6e-3, "per_context": 1.5e-6}
+FAST_GPU = {"overhead": 8e-3, "per_token": 20e-6, "per_token2": 4e-10, "step": 5.6e-3, "per_context": 45e-9}
+
+
+def test_a_fast_server_is_done_in_seconds_and_found_as_planted() -> None:
+    fake = Fake(**FAST_GPU)  # type: ignore[arg-type]
+    seen = run(fake)
+    assert fake.now - fake.began < 45
+    assert seen.prefill is not None
+    assert seen.prefill.fit is not None
+    assert len(seen.prefill.points) == 8
+    assert min(point.samples for point in seen.prefill.points) >= 5
+    fit = seen.prefill.fit
+    assert fit.per_token.value == pytest.approx(20e-6, rel=0.01)
+    assert fit.overhead.value == pytest.approx(8e-3, abs=0.5e-3)
+    assert covers(fit.per_token, 20e-6)
+    assert covers(fit.overhead, 8e-3)
+    assert covers(fit.per_token2, 4e-10)
+    assert fit.residual < 0.01
+    assert seen.decode is not None
+    assert seen.decode.tpot.value == pytest.approx(fake.tpot(seen.decode.tpot_context), rel=0.01)
+    assert covers(seen.decode.tpot, fake.tpot(seen.decode.tpot_context))
+    assert seen.decode.fit is not None
+    assert covers(seen.decode.fit.at_zero, 5.6e-3)
+    assert covers(seen.decode.fit.per_context_token, 45e-9)
+    assert max(point.context for point in seen.decode.points) > 4000
+    assert {check.status for check in seen.checks} == {"passed"}
+    assert seen.requests == len(fake.asked)
+    assert seen.prompt_tokens == fake.tokens_in
+    assert seen.output_tokens == fake.tokens_out
+    assert len(set(fake.payloads)) == len(fake.payloads)
+
+
+def test_a_slow_engine_gets_what_the_default_budget_holds() -> None:
+    fake = Fake(**SLOW_CPU, noise=0.03)  # type: ignore[arg-type]
+    seen = run(fake)
+    assert fake.now - fake.began <= 91
+    assert seen.prefill is not None
+    assert seen.decode is not None
+    assert seen.prefill.fit is not None
+    assert len(seen.prefill.points) >= 4
+    assert min(point.samples for point in seen.prefill.points) >= 2
+    assert max(point.tokens for point in seen.prefill.points) >= 1024
+    assert covers(seen.prefill.fit.per_token, 3.4e-3)
+    assert len({point.prompt_tokens for point in seen.decode.points}) >= 2
+    assert seen.decode.tpot.value == pytest.approx(fake.tpot(seen.decode.tpot_context), rel=0.02)
+    assert not failed(seen)
+
+
+@pytest.mark.parametrize("budget", [1.0, 5.0, 20.0])
+def test_the_budget_is_kept(budget: float) -> None:
+    fake = Fake(**SLOW_CPU)  # type: ignore[arg-type]
+    seen = run(fake, budget_s=budget)
+    # The first requests of a phase cannot be foretold; nothing after them may overrun.
+    assert fake.now - fake.began < budget + 0.5
+    assert seen.prefill is not None
+    assert seen.decode is not None
+    assert "the time budget was spent" in seen.stopped
+
+
+def test_lengths_are_interleaved() -> None:
+    fake = Fake(**FAST_GPU)  # type: ignore[arg-type]
+    run(fake, phases=("prefill",))
+    order = [prompt for prompt, _ in fake.asked[9:]]
+    rounds = [order[i : i + 8] for i in range(0, len(order) - 7, 8)]
+    assert len(rounds) >= 5
+    assert all(len(set(r)) == 8 for r in rounds)
+    assert len({tuple(r) for r in rounds}) > 1
+
+
+def test_a_server_with_little_room() -> None:
+    fake = Fake(max_context=128)
+    seen = run(fake)
+    assert max(prompt + answer for prompt, answer in fake.asked) <= 128
+    assert seen.prefill is not None
+    assert len(seen.prefill.points) >= 4
+    assert seen.decode is not None
+    assert seen.decode.tpot.value == pytest.approx(fake.tpot(seen.decode.tpot_context), rel=0.01)
+    assert not failed(seen)
+    (uncached,) = [check for check in seen.checks if check.name == "uncached"]
+    assert "too few tokens to tell" in uncached.detail
+
+
+@pytest.mark.parametrize("context", [2, 8, 40])
+def test_hardly_any_room(context: int) -> None:
+    fake = Fake(max_context=context)
+    seen = run(fake)
+    assert seen.prefill is not None
+
+
+def test_a_server_that_refuses_long_prompts_sets_the_limit_itself() -> None:
+    fake = Fake(max_context=None, refuse_over=1000)
+    seen = run(fake)
+    assert seen.prefill is not None
+    assert seen.prefill.points[-1].tokens == 512
+    assert "refused a prompt of 1,024 tokens (HTTP 400)" in seen.stopped
+    assert seen.decode is not None
+    assert max(point.prompt_tokens for point in seen.decode.points) == 512
+
+
+def test_a_server_that_refuses_the_first_prompt_is_an_error() -> None:
+    isolation = Isolation(Fake(refuse_over=1))
+    with pytest.raises(Refused):
+        isolation.run()
+    nothing = isolation.observation()
+    assert nothing.prefill is None
+    assert nothing.decode is None
+    assert nothing.checks == ()
+    assert nothing.requests == 0
+    assert isolation.rows() == []
+
+
+def test_own_lengths() -> None:
+    fake = Fake()
+    seen = run(fake, phases=("prefill",), lengths=[100, 3000, 700, 100])
+    assert seen.prefill is not None
+    assert [point.tokens for point in seen.prefill.points] == [100, 700, 3000]
+
+
+def test_longest_prompt_asked_for() -> None:
+    fake = Fake()
+    run(fake, max_prompt=600)
+    assert max(prompt for prompt, _ in fake.asked) == 600
+
+
+def test_one_phase_only() -> None:
+    prefill_only = run(Fake(), phases=("prefill",))
+    assert prefill_only.decode is None
+    assert {check.phase for check in prefill_only.checks} == {"prefill", "run"}
+    fake = Fake(**FAST_GPU)  # type: ignore[arg-type]
+    decode_only = run(fake, phases=("decode",))
+    assert decode_only.prefill is None
+    assert decode_only.decode is not None
+    assert decode_only.decode.fit is not None
+    assert covers(decode_only.decode.fit.per_context_token, 45e-9)
+    assert {check.phase for check in decode_only.checks} == {"decode", "run"}
+
+
+def test_cold_starts_neither_stop_the_climb_nor_stay_in_the_figures() -> None:
+    fake = Fake(**FAST_GPU, cold=0.4, very_cold=20.0)  # type: ignore[arg-type]
+    seen = run(fake)
+    assert seen.prefill is not None
+    assert seen.prefill.fit is not None
+    assert seen.prefill.points[-1].tokens > 4000
+    assert seen.prefill.fit.per_token.value == pytest.approx(20e-6, rel=0.01)
+    assert not failed(seen)
+    (warm,) = [check for check in seen.checks if check.name == "warm" and check.phase == "prefill"]
+    assert "times the later ones" in warm.detail
+
+
+@pytest.mark.parametrize("failure", [BrokenStream("The stream ended early."), KeyboardInterrupt()])
+@pytest.mark.parametrize("at", [1, 2, 12, 60])
+def test_what_was_measured_is_kept(at: int, failure: BaseException) -> None:
+    fake = Fake(fail_at=at, failure=failure)
+    isolation = Isolation(fake, clock=fake.clock)
+    with pytest.raises(type(failure)):
+        isolation.run()
+    seen = isolation.observation()
+    assert seen.requests == at - 1
+    assert len(isolation.rows()) == at - 1
+    assert (seen.prefill is not None) == (at > 3)
+    assert seen.stopped.endswith("interrupted" if isinstance(failure, KeyboardInterrupt) else "ended early.")
+    if at == 12:
+        assert seen.prefill is not None
+        assert seen.prefill.fit is not None
+        assert seen.decode is None
+
+
+def test_rows_tell_each_request() -> None:
+    fake = Fake()
+    isolation = Isolation(fake, clock=fake.clock)
+    seen = isolation.run()
+    rows = isolation.rows()
+    assert [(r.prompt_tokens, r.max_tokens) for r in rows] == fake.asked
+    assert rows[0].warmup
+    assert rows[0].sent_at_s == pytest.approx(0.0, abs=1e-6)
+    assert all(a.ended_at_s <= b.sent_at_s for a, b in zip(rows, rows[1:], strict=False))
+    assert all(r.tpot_s is None for r in rows if r.phase == "prefill")
+    last = rows[-1]
+    assert (last.phase, last.completion_tokens, last.completion_counted_by) == ("decode", last.max_tokens, "usage")
+    assert last.finish_reason == "length"
+    assert last.chunks == last.reads == last.max_tokens
+    assert seen.prefill is not None
+    used = [r for r in rows if r.phase == "prefill" and not r.warmup]
+    assert len(used) == sum(point.samples for point in seen.prefill.points)
+
+
+def test_progress_is_told() -> None:
+    fake = Fake()
+    told: list[Progress] = []
+    Isolation(fake, clock=fake.clock, budget_s=20.0, progress=told.append).run()
+    assert len(told) == len(fake.asked)
+    assert told[0].phase == "prefill"
+    assert told[0].requests == 0
+    assert told[-1].phase == "decode"
+    assert "tokens in" in told[-1].doing
+    fractions = [event.fraction for event in told]
+    assert fractions == sorted(fractions)
+    assert 0.0 <= fractions[0] < fractions[-1] <= 1.0
+
+
+def test_metrics_that_fail_are_no_failure() -> None:
+    class Mute(Fake):
+        def activity(self) -> None:
+            raise BrokenStream("No metrics today.")
+
+    seen = run(Mute())
+    (alone,) = [check for check in seen.checks if check.name == "alone"]
+    assert alone.status == "not_checked"
