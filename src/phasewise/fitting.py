@@ -194,7 +194,7 @@ def _scatter(y: Array, member: NDArray[np.intp], kept: NDArray[np.bool_]) -> Sca
     for candidate in np.geomspace(level.min() / 30, 30 * level.max(), 25):
         shape = np.hypot(candidate, level)
         loss = float(np.log(shape).mean() + math.log((deviation / shape).mean() + 1e-12))
-        if loss < best:
+        if loss < best - 1e-6:  # where the data cannot tell, as with one repeated group, the least ratio stands
             best, ratio = loss, float(candidate)
     size = math.sqrt(float((((y - means) / np.hypot(ratio, means)) ** 2).sum()) / degrees)
     size = max(size, 1e-7)  # keeps weights finite when a clock shows no scatter at all

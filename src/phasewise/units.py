@@ -59,6 +59,8 @@ def show(value: float | None, unit: str, digits: int = 3) -> str:
     """Write ``value`` (SI) for a person: ``show(0.00487, "s")`` is ``"4.87 ms"``; None is ``"n/a"``."""
     if value is None or math.isnan(value):
         return "n/a"
+    if math.isinf(value):
+        return f"{value} {unit}" if unit != "1" else f"{value}"
     if unit == "1":
         return f"{_round(100 * value, digits)}%"
     if unit == "token":
@@ -73,8 +75,6 @@ def show(value: float | None, unit: str, digits: int = 3) -> str:
 
 def _scaled(value: float, unit: str, digits: int, steps: tuple[tuple[str, float], ...]) -> str:
     rest = unit.removeprefix("s") if unit.startswith("s") else ""
-    if math.isinf(value):
-        return f"{value} {unit}"
     for name, scale in steps:
         # The bound sits half a digit low so that 999.96 reads as 1.00 of the next prefix, not as 1,000.
         if abs(value) >= scale * (1 - 0.5 * 10.0**-digits):

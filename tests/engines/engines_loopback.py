@@ -8,7 +8,6 @@ import socket
 import ssl
 import struct
 import threading
-import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -50,6 +49,7 @@ class Loopback:
         if certificate is not None:
             self._tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
             self._tls.load_cert_chain(certificate)
+        self._leaving = threading.Event()
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port = self._listener.getsockname()[1]
         self.url = f"{'https' if self._tls else 'http'}://127.0.0.1:{self.port}"
@@ -64,6 +64,7 @@ class Loopback:
         return self
 
     def __exit__(self, *exc: object) -> None:
+        self._leaving.set()
         # shutdown wakes a thread that waits in accept or recv; close alone does not.
         for one in (self._listener, *self._open):
             with contextlib.suppress(OSError):
@@ -96,7 +97,7 @@ class Loopback:
                         if isinstance(step, bytes):
                             connection.sendall(step)
                         elif isinstance(step, float):
-                            time.sleep(step)
+                            self._leaving.wait(step)
                         else:
                             if step == RESET:
                                 connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))

@@ -246,6 +246,7 @@ def test_recorded_body_that_was_not_streamed() -> None:
     if not RECORDED.is_dir():
         pytest.skip("skipped: no shared data")
     for name in ("llamacpp", "vllm", "transformers"):
-        answer = receive((RECORDED / f"{name}.chat.json.http").read_bytes())
+        body = (RECORDED / f"{name}.chat.json.http").read_bytes().partition(b"\r\n\r\n")[2]
+        answer = receive(page(body))  # paths were shortened in the recordings, so their own Content-Length is not right
         assert not answer.streamed
         assert answer.prompt_tokens == 37

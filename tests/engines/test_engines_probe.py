@@ -1,20 +1,29 @@
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+import json
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import pytest
 from engines_fake import LLAMA_CPP, TRANSFORMERS, VLLM, Fake
-from engines_loopback import Loopback, page
+from engines_loopback import Loopback, Script, page
 
 from phasewise.engines import openai
 from phasewise.errors import UsageError
 
+Probing = AbstractContextManager[tuple[openai.OpenAIServer, Loopback]]
+
+
+def probed(path: str = "", *, model: str | None = None, **flags: Any) -> Probing:
+    return probing(Fake(**flags), path, model=model)
+
 
 @contextmanager
-def probed(path: str = "", *, model: str | None = None, **flags: Any) -> Iterator[tuple[openai.OpenAIServer, Loopback]]:
-    with Loopback(Fake(**flags)) as server:
+def probing(
+    script: Script, path: str = "", *, model: str | None = None
+) -> Iterator[tuple[openai.OpenAIServer, Loopback]]:
+    with Loopback(script) as server:
         engine = openai.connect(server.url + path, model=model, api_key="")
         try:
             yield engine, server
@@ -125,10 +134,8 @@ def test_a_server_without_a_list_of_models_is_asked_for_the_named_one() -> None:
     def script(request: Any) -> Any:
         return [page({"detail": "Not Found"}, "404 Not Found")] if request.path.endswith("models") else fake(request)
 
-    with Loopback(script) as server:
-        engine = openai.connect(server.url, model="m", api_key="")
+    with probing(script, model="m") as (engine, _):
         assert engine.target.endpoint == "/v1/completions"
-        engine.close()
 
 
 def test_chat_is_used_where_there_is_nothing_else() -> None:
@@ -184,15 +191,12 @@ def test_ids_that_are_taken_for_something_else_are_not_used() -> None:
     def script(request: Any) -> Any:
         if request.path == "/v1/completions" and isinstance(request.json["prompt"], list):
             # A server that writes the list out as text counts its digits.
-            request.body = (
-                request.body.replace(b'"prompt":[', b'"prompt":"').replace(b"]", b'"').replace(b",1", b" 1 1")
-            )
+            digits = " ".join(str(request.json["prompt"]))
+            request.body = json.dumps(request.json | {"prompt": digits}).encode()
         return fake(request)
 
-    with Loopback(script) as server:
-        engine = openai.connect(server.url, api_key="")
+    with probing(script) as (engine, _):
         assert engine.target.prompting == "text"
-        engine.close()
 
 
 def test_a_begin_token_is_part_of_the_length() -> None:
@@ -254,10 +258,6 @@ def test_names_from_the_server_are_cleaned() -> None:
             assert len(fact.value) <= 200
 
 
-def pages(**flags: Any) -> Callable[[Any], Any]:
-    return Fake(**flags)
-
-
 @pytest.mark.parametrize(
     ("page_path", "body", "engine_name"),
     [
@@ -284,7 +284,5 @@ def test_optional_pages_that_hang_or_break_do_not_stop_the_probe(monkeypatch: py
             return [b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nab", 5.0]
         return [b"garbage\r\n\r\n"] if request.path == "/version" else fake(request)
 
-    with Loopback(script) as server:
-        engine = openai.connect(server.url, api_key="")
+    with probing(script) as (engine, _):
         assert found(engine)["metrics"] is False
-        engine.close()

@@ -42,8 +42,8 @@ def test_it_prints_what_is_planted_and_the_command_to_profile_it() -> None:
 def test_flags_reach_the_plan() -> None:
     done = run(
         "--like", "h100-llama-3-8b-int4", "--for", "100ms", "--json", "--no-usage", "--prefix-cache",
-        "--other-load", "2.5,100,20", "--max-queue", "4", "--prefill-overhead", "0", "--decode-per-context-token", "3ns",
-        "--clock-drift", "-0.5", "--partial-utf8", "withheld",
+        "--other-load", "2.5,100,20", "--max-queue", "4", "--prefill-overhead", "0",
+        "--decode-per-context-token", "3ns", "--clock-drift", "-0.5", "--partial-utf8", "withheld",
     )  # fmt: skip
     plan = json.loads(done.stdout)["plan"]
     assert plan["usage"] is False

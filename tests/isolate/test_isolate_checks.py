@@ -38,7 +38,7 @@ FAULTS = [
     ({"extra_usage": 5}, "tokens_by_usage", "decode", True, "were asked for"),
     ({"extra_usage": -5}, "tokens_by_usage", "decode", True, "chunks came"),
     ({"neighbour": 0.3}, "alone", "run", True, "looks at the server"),
-    ({"neighbour": 0.3, "counters": False}, "alone", "run", True, "held up"),
+    ({"neighbour": 0.3, "counters": False}, "alone", "run", False, "longer than their like"),
     ({"drift": 0.2}, "clock", "run", False, "per minute"),
     ({"drift": -0.2}, "clock", "run", False, "per minute"),
 ]

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import itertools
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -30,7 +32,7 @@ def test_ladder_climbs_to_the_longest(longest: int) -> None:
     assert rungs[0] >= 1
     assert rungs[-1] == longest
     # No rung costs more than four times the one before it, even where attention is all: the climb can be foretold.
-    assert all(b <= 4 * a + 3 for a, b in zip(rungs, rungs[1:], strict=False))
+    assert all(b <= 4 * a + 3 for a, b in itertools.pairwise(rungs))
 
 
 def test_telling_takes_the_ends_then_the_middle() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 from isolate_fake import Fake
 
@@ -201,7 +203,7 @@ def test_rows_tell_each_request() -> None:
     assert [(r.prompt_tokens, r.max_tokens) for r in rows] == fake.asked
     assert rows[0].warmup
     assert rows[0].sent_at_s == pytest.approx(0.0, abs=1e-6)
-    assert all(a.ended_at_s <= b.sent_at_s for a, b in zip(rows, rows[1:], strict=False))
+    assert all(a.ended_at_s <= b.sent_at_s for a, b in itertools.pairwise(rows))
     assert all(r.tpot_s is None for r in rows if r.phase == "prefill")
     last = rows[-1]
     assert (last.phase, last.completion_tokens, last.completion_counted_by) == ("decode", last.max_tokens, "usage")

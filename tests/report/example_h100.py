@@ -8,7 +8,7 @@ from __future__ import annotations
 from example_parts import ALONE, CLEAN, about, fix_of, parts, sheet, used
 
 from phasewise.record.envelope import Envelope
-from phasewise.record.judgement import Judgement, PhaseVerdict, Split, Utilisation, Verdict
+from phasewise.record.judgement import CurvePoint, Judgement, PhaseVerdict, Split, Utilisation, Verdict
 from phasewise.record.machine import Ceilings, Machine
 from phasewise.record.model import ModelFacts
 from phasewise.record.observation import (
@@ -205,6 +205,7 @@ def _h100_judgement() -> Judgement:
         bound="compute",
         shares=parts(47.9e-3, ("compute", 29.6027e-3), ("kernel", 15.1973e-3), ("overhead", 3.1e-3)),
         utilisations=tuple(prefill_used),
+        curve=tuple(CurvePoint(tokens=n, fit_s=None, floor_s=ms / 1e3) for n, ms, _, _ in _FLOORS),
     )
     decode = PhaseVerdict(
         phase="decode",
@@ -217,6 +218,9 @@ def _h100_judgement() -> Judgement:
         bound="memory",
         shares=parts(6.081e-3, ("memory", 4.5647e-3), ("overhead", 1.1e-3), ("kernel", 0.4163e-3)),
         utilisations=tuple(decode_used),
+        curve=tuple(
+            CurvePoint(tokens=c, fit_s=None, floor_s=(15.009849e9 + 131072 * c) / 3.35e12) for c, _ in _CONTEXTS
+        ),
         notes=("0.26% MFU is normal for decode at batch 1: it waits for bytes, not for math",),
     )
     split = Split(

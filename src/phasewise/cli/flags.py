@@ -37,6 +37,7 @@ Prompt = Annotated[int, typer.Option("--prompt", min=1, max=100_000_000, help="T
 AnswerTokens = Annotated[
     int, typer.Option("--answer", min=1, max=100_000_000, help="Tokens out of the stated request.")
 ]
+Full = Annotated[bool, typer.Option("--full", help="Print every figure with its interval and source.")]
 Json = Annotated[
     bool, typer.Option("--json", help="One JSON document on stdout, plain SI numbers, nothing else there.")
 ]

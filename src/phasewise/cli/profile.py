@@ -56,6 +56,7 @@ def profile(
     threads: Annotated[int | None, typer.Option("--threads", min=1, help="Threads of the embedded engine.")] = None,
     context: Annotated[int, typer.Option("--context", min=64, help="Context of the embedded engine, tokens.")] = 4096,
     out: Annotated[Path | None, typer.Option("--out", help="Folder for the run [default: ./phasewise-runs].")] = None,
+    full: flags.Full = False,
     as_json: flags.Json = False,
 ) -> int:
     """The main job: predict, measure each phase alone, judge, name the fix, and report.
@@ -87,5 +88,5 @@ def profile(
     )
     with bar() as progress:
         done = job(options, progress)
-    show.profiled(done.run, done.folder, as_json=as_json)
+    show.profiled(done.run, done.folder, as_json=as_json, full=full)
     return done.exit_code

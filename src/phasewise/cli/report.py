@@ -17,12 +17,13 @@ def report(
     form: Annotated[
         Literal["text", "html", "markdown", "json"], typer.Option("--as", help="In which form, on stdout.")
     ] = "text",
+    full: flags.Full = False,
     as_json: flags.Json = False,
 ) -> int:
     """Show a saved run again: as terminal text, HTML, Markdown or JSON."""
     from phasewise.jobs.saved import find
     from phasewise.report import show
 
-    saved = find(run)
-    show.again(saved, "json" if as_json else form)
+    saved, folder = find(run)
+    show.again(saved, folder, "json" if as_json else form, full=full)
     return 0

@@ -108,9 +108,10 @@ def _value(name: str, given: str | bool) -> Any:
         return not _FIELDS[name]
     if name.endswith("_s"):
         return 0.0 if given.strip() == "0" else parse(given, "s")
-    value: Any = (
-        dict(zip(OtherLoad.__struct_fields__, given.split(","), strict=False)) if name == "other_load" else given
-    )
+    value: Any = given
+    if name == "other_load":
+        parts, names = given.split(","), OtherLoad.__struct_fields__
+        value = dict(zip(names, parts, strict=True)) if len(parts) == len(names) else {}
     try:
         value = msgspec.convert(value, _HINTS[name], strict=False)
     except msgspec.ValidationError as error:

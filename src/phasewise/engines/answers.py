@@ -8,7 +8,7 @@ import msgspec
 
 from phasewise.engines import dialect, sse
 from phasewise.engines.base import Answer, Chunk
-from phasewise.engines.wire import MAX_BODY, Reply
+from phasewise.engines.reply import MAX_BODY, Reply
 from phasewise.errors import BrokenStream
 
 
@@ -20,8 +20,8 @@ class Arrival(NamedTuple):
     data: bytes
 
 
-def receive(reply: Reply, max_tokens: int) -> Answer:
-    """Take in the answer to a streaming request.
+def receive(reply: Reply, max_tokens: int, secret: str = "") -> Answer:
+    """Take in the answer to a streaming request; no error quotes ``secret``.
 
     Nothing is decoded before the stream has ended, so that no token waits in the socket for our JSON.
 
@@ -30,9 +30,9 @@ def receive(reply: Reply, max_tokens: int) -> Answer:
         BrokenStream: the stream ended early, is no SSE or JSON, holds an error, or no token at all.
     """
     if "application/json" in reply.headers.get("content-type", ""):
-        return _whole(reply)
+        return _whole(reply, secret)
     arrivals, ended_at = _collect(reply, events=2 * max_tokens + 100)
-    pieces = [dialect.read(arrival.data) for arrival in arrivals]
+    pieces = [dialect.read(arrival.data, secret) for arrival in arrivals]
     return _assemble(reply, arrivals, pieces, ended_at)
 
 
@@ -47,19 +47,18 @@ def _collect(reply: Reply, events: int) -> tuple[list[Arrival], float]:
                 reply.drain()
                 return arrivals, at
             arrivals.append(Arrival(at, number, event.data))
-        if len(arrivals) > events:
-            reply.abandon()
-            raise BrokenStream(f"The server sent over {events} events, far more than the tokens asked for.")
+            if len(arrivals) > events:
+                raise BrokenStream(f"The server sent over {events} events, far more than the tokens asked for.")
     arrivals += [Arrival(at, number, event.data) for event in parser.finish() if event.data != b"[DONE]"]
     return arrivals, at
 
 
-def _whole(reply: Reply) -> Answer:
+def _whole(reply: Reply, secret: str) -> Answer:
     """Read an answer that came as one JSON body although a stream was asked for."""
     reads = list(reply.reads(MAX_BODY))
     body = b"".join(read.data for read in reads)
     at, number = (reads[-1].at, reads[-1].number) if reads else (reply.headers_at, 0)
-    return _assemble(reply, [Arrival(at, number, body)], [dialect.read(body)], at, streamed=False)
+    return _assemble(reply, [Arrival(at, number, body)], [dialect.read(body, secret)], at, streamed=False)
 
 
 def _assemble(
@@ -111,7 +110,7 @@ def _chunks(arrivals: list[Arrival], pieces: list[dialect.Piece], completion_tok
 def _counts(pieces: list[dialect.Piece]) -> list[int | None]:
     """Tokens in each event by its token ids or by what a running count grew; None where neither says."""
     running = [piece.running for piece in pieces if piece.shown or piece.blank]
-    told = len(running) > 1 and None not in running
+    told = None not in running
     counts: list[int | None] = []
     total = 0
     for piece in pieces:

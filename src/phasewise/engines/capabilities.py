@@ -30,12 +30,15 @@ def capabilities(client: Client, evidence: Evidence) -> tuple[Capability, ...]:
     """All findings, in the order in which they were asked."""
     found, settled, answer = evidence.found, evidence.settled, evidence.settled.answer
     prompting = settled.form.prompting
-    ids_refused = settled.refused.get("token_ids", "")
     return (
         _one("reachable", True, f"{client.address.shown} answers"),
         _one("models", bool(found.cards), f"{len(found.cards)} listed at {found.api}/models"),
         _one("endpoint", True, f"{settled.form.path} with {_PROMPTING[prompting]}"),
-        _one("token_ids", prompting == "token_ids", ids_refused or f"{answer.prompt_tokens} ids sent and counted so"),
+        _one(
+            "token_ids",
+            prompting == "token_ids",
+            settled.ids_refused or f"{answer.prompt_tokens} ids sent and counted so",
+        ),
         _streaming(answer),
         _usage(answer),
         _running_usage(settled),

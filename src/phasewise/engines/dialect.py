@@ -6,7 +6,7 @@ llama.cpp: token ids per chunk, running usage, reasoning under either name, the 
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
@@ -46,13 +46,16 @@ class Form(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.json.encode(body)
 
 
+_Count = Annotated[int, msgspec.Meta(ge=0, lt=2**53)]
+
+
 class Usage(msgspec.Struct, frozen=True):
     """The server's own count; ``cached_tokens`` sits in the details, in old SGLang beside them."""
 
-    prompt_tokens: int | None = None
-    completion_tokens: int | None = None
+    prompt_tokens: _Count | None = None
+    completion_tokens: _Count | None = None
     prompt_tokens_details: _Details | None = None
-    cached_tokens: int | None = None
+    cached_tokens: _Count | None = None
 
     @property
     def cached(self) -> int | None:
@@ -62,7 +65,7 @@ class Usage(msgspec.Struct, frozen=True):
 
 
 class _Details(msgspec.Struct, frozen=True):
-    cached_tokens: int | None = None
+    cached_tokens: _Count | None = None
 
 
 class _Delta(msgspec.Struct, frozen=True):
@@ -118,8 +121,8 @@ class Piece(msgspec.Struct, frozen=True, kw_only=True):
 _decoder = msgspec.json.Decoder(_Body)
 
 
-def read(data: bytes) -> Piece:
-    """Read one event's data, or the body of an answer that was not streamed.
+def read(data: bytes, secret: str = "") -> Piece:
+    """Read one event's data, or the body of an answer that was not streamed; no error quotes ``secret``.
 
     Raises:
         BrokenStream: not the JSON of a chunk, or an error that the server put into the stream.
@@ -131,9 +134,9 @@ def read(data: bytes) -> Piece:
             f"The server sent something that is no chunk of an answer ({error}): is this an OpenAI-compatible endpoint?"
         ) from None
     if body.error is not None or body.object == "error":
-        raise BrokenStream(f"The server broke its answer off ({complaint(data)}): look at the server's log.")
+        raise BrokenStream(f"The server broke its answer off ({complaint(data, secret)}): look at the server's log.")
     said = {**(body.timings or {}), **(body.metrics or {})}
-    numbers = {key: float(value) for key, value in said.items() if type(value) in (int, float)}
+    numbers = {key: float(value) for key, value in said.items() if _is_number(value)}
     running = body.usage.completion_tokens if body.usage else numbers.get("predicted_n")
     choice = body.choices[0] if body.choices else None
     delta = (choice.delta or choice.message or _Delta()) if choice else _Delta()
@@ -151,14 +154,19 @@ def read(data: bytes) -> Piece:
     )
 
 
-def complaint(data: bytes) -> str:
-    """The human part of an error body, whatever its shape; cleaned and short."""
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 2**53
+
+
+def complaint(data: bytes, secret: str = "") -> str:
+    """The human part of an error body, whatever its shape; cleaned, short, and without ``secret``."""
     try:
         found = msgspec.json.decode(data)
     except NOT_JSON:
-        return clean(data.decode("utf-8", "replace"))
+        return clean(data.decode("utf-8", "replace"), secret=secret)
     for _ in range(3):
         if not isinstance(found, dict):
             break
         found = next((found[key] for key in ("error", "message", "detail", "msg") if found.get(key)), "")
-    return clean(found if isinstance(found, str) else msgspec.json.encode(found).decode("utf-8", "replace"))
+    text = found if isinstance(found, str) else msgspec.json.encode(found).decode("utf-8", "replace")
+    return clean(text, secret=secret)

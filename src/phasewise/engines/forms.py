@@ -12,8 +12,7 @@ from phasewise.engines.base import Answer, Prompt
 from phasewise.engines.client import Client
 from phasewise.engines.dialect import Form
 from phasewise.engines.prompts import TokenIds, Words
-from phasewise.engines.wire import Page
-from phasewise.errors import BrokenStream, EngineError
+from phasewise.errors import BrokenStream, EngineError, NotAnEngine, Refused
 from phasewise.record.target import Prompting
 
 TOKENS = 8
@@ -31,31 +30,34 @@ _FIELDS: dict[str, Any] = {
 _LLAMA_CPP: dict[str, Any] = {"cache_prompt": False, "timings_per_token": True}
 """No prompt of ours may be served from its cache; and it counts tokens in each chunk's timings, not in usage."""
 
+_PLAIN: dict[str, Any] = {"temperature": 0, "stream_options": {"include_usage": True}}
+"""What every server of the protocol should know."""
+
 _FINAL = (401, 403, 429, 503)
 """Answers that no other way of asking would change."""
 
 
 class Settled(NamedTuple):
-    """A form that works: the prompt and answer that showed it, and what the server refused on the way."""
+    """A form that works, the prompt and the answer that showed it, and why token ids were not taken, if so."""
 
     form: Form
     prompt: Prompt
     answer: Answer
-    refused: dict[str, str]
+    ids_refused: str = ""
 
 
 def settle(client: Client, api: str, model: str, engine: str, ids: TokenIds, words: Words) -> Settled:
     """Try token ids, then text, then chat; of each the fullest form that the server takes.
 
     Raises:
-        EngineError: the error of the first way that failed for another reason than a missing path, else of the last.
+        EngineError: the most telling of the errors of all three.
     """
-    refused: dict[str, str] = {}
-    errors: list[EngineError] = []
+    errors: dict[Prompting, EngineError] = {}
+    ids_refused = ""
     ways: tuple[tuple[Prompting, str, Callable[[], Prompt]], ...] = (
         ("token_ids", "/completions", lambda: ids(PROMPT)),
-        ("text", "/completions", lambda: text(words)),
-        ("chat", "/chat/completions", lambda: text(words)),
+        ("text", "/completions", lambda: _text(words)),
+        ("chat", "/chat/completions", lambda: _text(words)),
     )
     for prompting, endpoint, draw in ways:
         form = Form(prompting=prompting, path=f"{api}{endpoint}", model=model, fields=dict(_FIELDS))
@@ -63,24 +65,25 @@ def settle(client: Client, api: str, model: str, engine: str, ids: TokenIds, wor
             form.fields.update(_LLAMA_CPP)
         try:
             settled = _Attempt(client, form, draw, ids).run()
-        except BrokenStream as error:
-            settled = error
-        if isinstance(settled, EngineError):
-            errors.append(settled)
-            refused[prompting] = str(settled)
+        except (Refused, NotAnEngine, BrokenStream) as error:
+            if isinstance(error, Refused) and (error.status in _FINAL or 300 <= error.status < 400):
+                raise
+            errors[prompting] = error
+            ids_refused = ids_refused or str(error)
             continue
         counted = settled.answer.prompt_tokens
-        if prompting == "token_ids" and counted is not None and not 0 <= counted - PROMPT <= 2:
-            refused[prompting] = f"{PROMPT} ids were counted as {counted} tokens"
-            continue
         if prompting == "token_ids" and counted is not None:
             ids.fixed = counted - PROMPT
-        return settled._replace(refused=refused | settled.refused)
-    raise next((error for error in errors if getattr(error, "status", 0) != 404), errors[-1])
+            if not 0 <= ids.fixed <= 2:
+                ids_refused = f"{PROMPT} ids were counted as {counted} tokens"
+                continue
+        return settled._replace(ids_refused=ids_refused)
+    # Of a path or a model that is missing every way says the same; a way that failed otherwise says more.
+    telling = [errors[way] for way in ("text", "chat") if getattr(errors[way], "status", 0) != 404]
+    raise (telling or [errors["chat"]])[0]
 
 
-def text(words: Words) -> Prompt:
-    """A prompt of ``PROMPT`` words."""
+def _text(words: Words) -> Prompt:
     return Prompt(payload=" ".join(words.draw(PROMPT)), tokens=PROMPT, exact=False)
 
 
@@ -92,42 +95,35 @@ class _Attempt:
         self._form = form
         self._draw = draw
         self._ids = ids
-        self._refused: dict[str, str] = {}
 
-    def run(self) -> Settled | EngineError:
-        for _ in range(10):
+    def run(self) -> Settled:
+        while True:
             prompt = self._draw()
             answer = self._client.stream(self._form.path, self._form.body(prompt.payload, TOKENS), TOKENS)
             if isinstance(answer, Answer):
-                return Settled(self._form, prompt, answer, self._refused)
-            error = self._client.refusal(answer, self._form.path)
-            if answer.status in _FINAL or 300 <= answer.status < 400:
-                raise error
-            if answer.status in (404, 405) or not self._adapt(answer):
-                return error
-        return error
+                return Settled(self._form, prompt, answer)
+            adapted = answer.status in (400, 422, 500) and self._adapt(answer.body.decode("utf-8", "replace"))
+            if not adapted:
+                raise self._client.refusal(answer, self._form.path)
 
-    def _adapt(self, page: Page) -> bool:
-        """Change the form after a refusal; False when nothing is left to change."""
-        said = page.body.decode("utf-8", "replace")
-        form = self._form
+    def _adapt(self, said: str) -> bool:
+        """Change the form after a refusal in these words; False when nothing is left to change."""
+        form, fields = self._form, self._form.fields
+        named = [field for field in fields if field in said]
         if "max_completion_tokens" in said and form.limit == "max_tokens":
             self._form = msgspec.structs.replace(form, limit="max_completion_tokens")
-            return True
-        if "continuous_usage_stats" in said and "continuous_usage_stats" in form.fields.get("stream_options", ()):
-            self._drop({"stream_options": {"include_usage": True}}, "continuous_usage_stats")
-            return True
-        named = [field for field in form.fields if field in said]
-        if form.prompting == "token_ids" and not named and re.search(r"vocab|token.?id|out of range", said, re.I):
+        elif "continuous_usage_stats" in said and fields.get("stream_options") == _FIELDS["stream_options"]:
+            self._take(fields | {"stream_options": _PLAIN["stream_options"]})
+        elif named:
+            self._take({field: value for field, value in fields.items() if field not in named})
+        elif form.prompting == "token_ids" and re.search(r"vocab|token.?id|out of range|invalid token", said, re.I):
             return self._ids.narrow()
-        if not form.fields:
+        elif fields:
+            # A refusal that names no field may still mean one: ask with the usual ones only, then with none.
+            self._take(_PLAIN if fields.keys() > _PLAIN.keys() else {})
+        else:
             return False
-        # A refusal that names no field may still mean one: ask again with none of them.
-        for field in named or list(form.fields):
-            self._drop({}, field)
         return True
 
-    def _drop(self, instead: dict[str, Any], field: str) -> None:
-        self._refused[field] = f"refused by {self._form.path}"
-        kept = {key: value for key, value in self._form.fields.items() if key != field}
-        self._form = msgspec.structs.replace(self._form, fields=kept | instead)
+    def _take(self, fields: dict[str, Any]) -> None:
+        self._form = msgspec.structs.replace(self._form, fields=fields)

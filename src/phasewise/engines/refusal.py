@@ -28,8 +28,8 @@ def refusal(
     base = f"{address.scheme}://{address.authority}"
     status, where = page.status, f"{base}{path}"
     kind = page.headers.get("content-type", "")
-    said = "" if "html" in kind else complaint(page.body)
-    said = f" ({hide(said, secret)})" if said else ""
+    said = "" if "html" in kind else complaint(page.body, secret)
+    said = f" ({said})" if said else ""
     if elsewhere:
         return Refused(
             f"{where} answered HTTP {status}{said}, but {base}{elsewhere} answers: give that.", status=status
@@ -42,16 +42,11 @@ def refusal(
     return Refused(f"{where} answered HTTP {status}{said}: {_next_step(page, said, served, secret)}.", status=status)
 
 
-def hide(text: str, secret: str) -> str:
-    """``text`` without ``secret``."""
-    return text.replace(secret, "***") if secret else text
-
-
 def _next_step(page: Page, said: str, served: tuple[str, ...], secret: str) -> str:
     status = page.status
     if 300 <= status < 400:
         # A redirect is named, not followed: the timing, and the API key, would go to somebody else.
-        location = hide(_public(page.headers.get("location", "elsewhere")), secret)
+        location = _public(page.headers.get("location", "elsewhere"), secret)
         return f"it redirects to {location}, which is not followed; give the address that the requests should go to"
     if status in (401, 403):
         return f"set {KEY_VARIABLES[0]} or {KEY_VARIABLES[1]} to a key that this server accepts"
@@ -62,18 +57,15 @@ def _next_step(page: Page, said: str, served: tuple[str, ...], secret: str) -> s
         return "check the base path of the URL; most servers have theirs at /v1"
     if status == 429:
         after = clean(page.headers.get("retry-after", ""), 40)
-        return (
-            "the server limits requests"
-            + (f" for another {after} s" if after.isdigit() else "")
-            + ("; wait, or raise its limit")
-        )
+        pause = f" for another {after} s" if after.isdigit() else ""
+        return f"the server limits requests{pause}; wait, or raise its limit"
     if status == 503:
         return "the server is not ready; wait until it has loaded its model, or look at its log"
     return "look at the server's log" if status >= 500 else "see what the server accepts"
 
 
-def _public(location: str) -> str:
+def _public(location: str, secret: str) -> str:
     """A URL without login and query."""
     scheme, separator, rest = location.split("?")[0].rpartition("//")
     authority, slash, path = rest.partition("/")
-    return clean(f"{scheme}{separator}{authority.rpartition('@')[2]}{slash}{path}")
+    return clean(f"{scheme}{separator}{authority.rpartition('@')[2]}{slash}{path}", secret=secret)

@@ -10,8 +10,12 @@ NOT_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 """What decoding raises for bytes that are not the JSON wanted; the last for nesting without end."""
 
 
-def clean(text: str, limit: int = 200) -> str:
-    """``text`` on one line without control, format or bidirectional characters, at most ``limit`` characters."""
+def clean(text: str, limit: int = 200, *, secret: str = "") -> str:
+    """``text`` on one line without control, format or bidirectional characters, at most ``limit`` characters.
+
+    ``secret`` is replaced in it, before it is cut: a part of a key is still a part of a key.
+    """
+    text = text.replace(secret, "***") if secret else text
     spaced = " ".join(text[: 20 * limit].split())
     kept = "".join(character for character in spaced if unicodedata.category(character)[0] != "C")
     return kept if len(kept) <= limit else kept[: limit - 1] + "…"

@@ -143,7 +143,7 @@ def _run(
             continue
         if failures:
             pinned = " and ".join(name for name in child.PINNED if name in environment)
-            remarks.append(f"{stage.label}: with {pinned} as it was set, because without it {failures[0]}.")
+            remarks.append(f"{stage.label} ran with {pinned} as set, because without: {failures[0]}.")
         return rounds, end
     raise child.Failed(failures[-1])
 

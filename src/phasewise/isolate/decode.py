@@ -55,18 +55,16 @@ def kept(samples: Sequence[Sample]) -> dict[Shape, list[Sample]]:
     """Decode samples that count, by shape in ascending order: warm, with at least two tokens and time between them.
 
     Nothing is discarded for being the first at its prompt length: decode was warmed up by the probe, and TPOT holds no
-    prefill. One that disagrees with the next is.
+    prefill. One that the next undercuts is.
     """
-    found: dict[Shape, list[tuple[float, Sample]]] = {}
+    found: dict[Shape, list[Sample]] = {}
     for sample in samples:
-        tpot = sample.tpot
-        if sample.phase == "decode" and not sample.warmup and tpot is not None:
-            found.setdefault(sample.shape, []).append((tpot, sample))
-    warm = {}
-    for shape in sorted(found):
-        totals = [tpot * shape.answer for tpot, _ in found[shape]]
-        warm[shape] = [sample for _, sample in found[shape]][plan.first_kept(totals, discard=0) :]
-    return warm
+        if sample.phase == "decode" and not sample.warmup and sample.tpot is not None:
+            found.setdefault(sample.shape, []).append(sample)
+    return {
+        shape: found[shape][plan.first_kept([s.repeatable for s in found[shape]], discard=0) :]
+        for shape in sorted(found)
+    }
 
 
 def observe(samples: Sequence[Sample]) -> DecodeObservation | None:

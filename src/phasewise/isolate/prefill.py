@@ -60,7 +60,7 @@ def kept(samples: Sequence[Sample]) -> dict[Shape, list[Sample]]:
         if sample.phase == "prefill" and not sample.warmup:
             found.setdefault(sample.shape, []).append(sample)
     return {
-        shape: found[shape][plan.first_kept([s.answer.ttft for s in found[shape]], discard=1) :]
+        shape: found[shape][plan.first_kept([s.repeatable for s in found[shape]], discard=1) :]
         for shape in sorted(found)
     }
 

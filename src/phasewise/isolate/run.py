@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Sequence
 
 from phasewise.engines.base import Engine
-from phasewise.errors import EngineError
+from phasewise.errors import EngineError, UsageError
 from phasewise.isolate import decode, plan, prefill
 from phasewise.isolate.checks import Evidence, made
 from phasewise.isolate.rows import Row, row
@@ -27,6 +28,9 @@ class Isolation:
         lengths: prompt lengths of the prefill profile instead of the planned ones.
         progress: called before each request.
         clock: seconds, for the budget.
+
+    Raises:
+        UsageError: a budget or a length that is not positive.
     """
 
     def __init__(
@@ -40,7 +44,11 @@ class Isolation:
         progress: Callable[[Progress], None] | None = None,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
-        self._engine, self._phases, self._budget = engine, tuple(phases), budget_s
+        if not 0 < budget_s < math.inf:
+            raise UsageError(f"A budget of {budget_s:g} s measures nothing: give a positive number of seconds.")
+        if any(length < 1 for length in (*(lengths or ()), *(() if max_prompt is None else (max_prompt,)))):
+            raise UsageError("A prompt has at least one token: give lengths of 1 and more.")
+        self._phases, self._budget = tuple(phases), budget_s
         self._max_prompt, self._lengths = max_prompt, lengths
         self._session = Session(engine, budget_s=budget_s, progress=progress, clock=clock)
         self._stopped: list[str] = []

@@ -79,6 +79,11 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
         return span / steps if steps > 0 and span > 0 else None
 
     @property
+    def repeatable(self) -> float:
+        """What requests of one shape should share, seconds: TTFT; in decode TPOT times the tokens asked for."""
+        return self.answer.ttft if self.phase == "prefill" else (self.tpot or 0.0) * self.shape.answer
+
+    @property
     def carrying(self) -> tuple[Chunk, ...]:
         """The chunks from the first to the last that count as tokens."""
         answer = self.answer

@@ -8,8 +8,8 @@ from phasewise.errors import UsageError
 from phasewise.record.run import RUNS, Run, load
 
 
-def find(path: Path | None) -> Run:
-    """The run at ``path``, or the latest under ``phasewise-runs`` here.
+def find(path: Path | None) -> tuple[Run, Path]:
+    """The run at ``path``, or the latest under ``phasewise-runs`` here, with its folder.
 
     Raises:
         UsageError: there is none.
@@ -20,4 +20,4 @@ def find(path: Path | None) -> Run:
         if not runs:
             raise UsageError(f"there is no run under ./{RUNS}: make one with `phasewise profile`, or name its folder.")
         path = runs[-1]
-    return load(path)
+    return load(path), path if path.is_dir() else path.parent

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from phasewise.judge import shares, utilisation
+from phasewise.judge import curve, shares, utilisation
 from phasewise.judge.case import Case, decode_step, prefill_step, within
 from phasewise.judge.shares import Parts
 from phasewise.predict.roofline import ridge_tokens
@@ -48,6 +48,7 @@ def prefill(case: Case) -> PhaseVerdict | None:
         bound=parts.bound if parts else "unknown",
         shares=parts.shares() if parts else (),
         utilisations=found,
+        curve=curve.of_prefill(case, seen),
         notes=(*notes, *_close(parts)),
         believed=believed(case.observation.checks, "prefill"),
     )
@@ -79,6 +80,7 @@ def decode(case: Case) -> PhaseVerdict | None:
         bound=parts.bound if parts else "unknown",
         shares=parts.shares() if parts else (),
         utilisations=found,
+        curve=curve.of_decode(case, seen),
         notes=(*notes, *_close(parts)),
         believed=believed(case.observation.checks, "decode"),
     )

@@ -17,7 +17,7 @@ from phasewise.predict.roofline import Roof, decode_floor, prefill_floor
 from phasewise.record.judgement import Bound, Share
 from phasewise.record.observation import DecodeFit, PrefillObservation
 from phasewise.record.prediction import FloorBound
-from phasewise.record.quantity import Quantity, measured
+from phasewise.record.quantity import Quantity, measured, predicted
 
 
 class Parts(msgspec.Struct, frozen=True, kw_only=True):
@@ -38,7 +38,7 @@ class Parts(msgspec.Struct, frozen=True, kw_only=True):
         low, high = self.overhead.low or 0.0, self.overhead.high or 0.0
         room = max(0.0, self.step - self.floor)
         parts: list[tuple[Bound, Quantity]] = [
-            (self.side, measured(min(self.floor, self.step), "s", "floor")),
+            (self.side, predicted(min(self.floor, self.step), "s", "floor")),
             ("overhead", self.overhead),
             ("kernel", measured(self.excess, "s", "the rest", max(0.0, room - high), max(0.0, room - low))),
         ]

@@ -47,6 +47,14 @@ class Alarm(msgspec.Struct, frozen=True, kw_only=True):
     causes: tuple[str, ...]
 
 
+class CurvePoint(msgspec.Struct, frozen=True, kw_only=True):
+    """The phase's step at one prompt length (prefill) or context (decode): as fitted and at least, seconds."""
+
+    tokens: float
+    fit_s: float | None
+    floor_s: float | None
+
+
 class PhaseVerdict(msgspec.Struct, frozen=True, kw_only=True):
     """One phase judged.
 
@@ -61,6 +69,7 @@ class PhaseVerdict(msgspec.Struct, frozen=True, kw_only=True):
         bound: the largest part of the step.
         shares: all parts, largest first; empty without a floor.
         utilisations: every figure, for the table.
+        curve: fit and floor over what was measured, every measured length or context among them, in rising order.
         notes: sentences a reader must know ("1.2% MFU is normal for decode", "below the ridge", ...).
         believed: False when a voiding check failed or the alarm rang.
     """
@@ -75,6 +84,7 @@ class PhaseVerdict(msgspec.Struct, frozen=True, kw_only=True):
     bound: Bound
     shares: tuple[Share, ...]
     utilisations: tuple[Utilisation, ...]
+    curve: tuple[CurvePoint, ...] = ()
     notes: tuple[str, ...] = ()
     believed: bool = True
 

@@ -25,6 +25,10 @@ RUNS = Path("phasewise-runs")
 """Folder, under the working directory, that holds the runs."""
 
 
+PAGE = "report.html"
+"""Name of the HTML report in a run's folder."""
+
+
 class Run(msgspec.Struct, frozen=True, kw_only=True):
     """What the stages hand on. A section is None when its stage did not take part."""
 

@@ -8,7 +8,7 @@ from typing import Literal
 
 import msgspec
 
-from phasewise.record.run import Run
+from phasewise.record.run import PAGE, Run
 
 Form = Literal["text", "html", "markdown", "json"]
 
@@ -25,18 +25,15 @@ def predicted(run: Run, *, as_json: bool, explain: bool) -> None:
     terminal.print_report(terminal.prediction(run, explain))
 
 
-def profiled(run: Run, folder: Path, *, as_json: bool) -> None:
+def profiled(run: Run, folder: Path, *, as_json: bool, full: bool) -> None:
     """Write the HTML report into the run's folder and print the run."""
     from phasewise.report import html
 
-    page = folder / "report.html"
-    page.write_text(html.render(run), encoding="utf-8")
-    again(run, "json" if as_json else "text")
-    if not as_json:
-        print(f"\nReport: {page}\nAgain:  phasewise report {folder}")
+    (folder / PAGE).write_text(html.render(run), encoding="utf-8")
+    again(run, folder, "json" if as_json else "text", full=full)
 
 
-def again(run: Run, form: Form) -> None:
+def again(run: Run, folder: Path, form: Form, *, full: bool = False) -> None:
     """Print a run in one of the four forms."""
     if form == "json":
         from phasewise.report import json
@@ -45,7 +42,7 @@ def again(run: Run, form: Form) -> None:
     elif form == "text":
         from phasewise.report import terminal
 
-        terminal.print_report(terminal.profile(run))
+        terminal.print_report(terminal.profile(run, folder, full=full))
     elif form == "html":
         from phasewise.report import html
 

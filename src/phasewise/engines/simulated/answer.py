@@ -19,8 +19,8 @@ _IDS = ids_of(list(WORDS))
 class Answer:
     """Sink of one request: what a step gives is encoded when the step starts and sent when it ends.
 
-    ``request`` is the engine's view of it, ``arrived`` when its first byte was read (monotonic seconds). Once the answer
-    is complete, broken off by a planted fault, or its client has left, ``ended`` is True and ``on_end`` was called.
+    ``request`` is the engine's view of it, ``arrived`` when its first bytes came (monotonic seconds). ``ended`` is True
+    and ``on_end`` was called once the answer is complete, broken off by a planted fault, or its client has left.
     """
 
     def __init__(
@@ -105,7 +105,7 @@ class Answer:
     def _break(self) -> None:
         if self._plan.drop_after == self._breaks_at:
             self._send(b"", flush=True)
-            self._connection.abort()
+            self._connection.close()
         self._end()
 
     def _end(self) -> None:

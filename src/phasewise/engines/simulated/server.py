@@ -8,6 +8,7 @@ import gc
 import hmac
 import random
 import signal
+import socket
 import time
 import weakref
 from collections.abc import AsyncIterator, Callable
@@ -44,16 +45,15 @@ class Server:
         self._routes = self._make_routes()
         self._pacer.wake()
 
-    def connection(self) -> Connection:
-        """A protocol for a new connection."""
-        connection = Connection(self._handle)
-        self._connections.add(connection)
-        return connection
+    def accept(self, listener: socket.socket) -> None:
+        """Take the next client of ``listener``."""
+        with contextlib.suppress(BlockingIOError, ConnectionError):
+            self._connections.add(Connection(listener.accept()[0], self._handle))
 
     def close(self) -> None:
         """Break off every connection."""
         for connection in tuple(self._connections):
-            connection.abort()
+            connection.close()
 
     def _make_routes(self) -> dict[str, tuple[str, Callable[[Connection, HttpRequest], None]]]:
         plan = self._plan
@@ -168,26 +168,30 @@ async def listening(
         file = log.open("ab") if log else None
     except OSError as error:
         raise UsageError(f"{log} cannot be written ({error.strerror}): give --log a file that can.") from None
+    loop = asyncio.get_running_loop()
     server = Server(plan, api_key, file)
     try:
-        listener = await _listen(server, host, port)
-        name, number = listener.sockets[0].getsockname()[:2]
-        gc.collect()
-        gc.freeze()
-        yield f"http://{f'[{name}]' if ':' in name else name}:{number}{plan.prefix}"
-        listener.close()
+        with _listener(host, port) as listener:
+            loop.add_reader(listener, server.accept, listener)
+            gc.collect()
+            gc.freeze()
+            yield f"http://{f'[{host}]' if ':' in host else host}:{listener.getsockname()[1]}{plan.prefix}"
+            loop.remove_reader(listener)
     finally:
         server.close()
         if file:
             file.close()
 
 
-async def _listen(server: Server, host: str, port: int) -> asyncio.Server:
+def _listener(host: str, port: int) -> socket.socket:
     try:
-        return await asyncio.get_running_loop().create_server(server.connection, host, port)
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        listener = socket.create_server((host, port), family=family, backlog=1024)
     except OSError as error:
-        why = (error.strerror or str(error)).rsplit(": ", 1)[-1]
+        why = (error.strerror or str(error)).split(" (")[0]
         raise UsageError(f"{host}:{port} cannot be listened on ({why}): give another --host or --port.") from None
+    listener.setblocking(False)
+    return listener
 
 
 def new_loop() -> asyncio.AbstractEventLoop:

@@ -37,7 +37,7 @@ def _warm(evidence: Evidence, phase: Phase, groups: dict[Shape, list[Sample]], d
     compared, cooling, given_up = 0, 0, len(sent) - sum(len(group) for group in groups.values())
     slowest = 1.0
     for shape, group in groups.items():
-        times = [(s.tpot or 0.0) * shape.answer if phase == "decode" else s.answer.ttft for s in group]
+        times = [s.repeatable for s in group]
         if len(times) < 2:
             continue
         compared += 1

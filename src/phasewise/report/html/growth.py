@@ -37,7 +37,6 @@ def growth(run: Run, phase: Phase) -> Markup | None:
             svg.path(_fit(run, phase, across, up), f"fit {phase}"),
             clip_path=f"url(#{clip})",
         ),
-        *(_floor_mark(across(x), up(y), x, y) for x, y in floor if x <= most),
         *(_point(across(x), x, quantity, up, phase) for x, quantity in seen),
         viewBox=f"0 0 {_WIDTH:.0f} {_HEIGHT:.0f}",
         role="img",
@@ -104,8 +103,3 @@ def _point(x: float, tokens: float, seconds: Quantity, up: Linear, phase: Phase)
     return tag(
         "g", tag("title", label), whisker, tag("circle", cx=x, cy=up(seconds.value), r=4.5, class_=f"dot {phase}")
     )
-
-
-def _floor_mark(x: float, y: float, tokens: float, seconds: float) -> Markup:
-    label = f"{words.count(tokens)} tokens: floor {words.number(seconds, 's')}, predicted"
-    return tag("g", tag("title", label), svg.line(x - 6, y, x + 6, y, "floor-mark"))

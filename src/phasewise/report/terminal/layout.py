@@ -19,17 +19,15 @@ _LINE, _DASH = Box(_RULED.format("──")), Box(_RULED.format("--"), ascii=True
 _INDENT = (0, 0, 0, 2)
 _LONGEST_NUMBER = 24
 
-STYLES = {
+_PARTS = {
     "prefill": "blue",
     "decode": "yellow",
     "compute": "blue",
     "memory": "yellow",
     "overhead": "bright_black",
     "kernel": "magenta",
-    "passed": "green",
-    "FAILED": "bold red",
-    "not checked": "cyan",
 }
+_STATUS = {"passed": "green", "FAILED": "bold red", "not checked": "cyan"}
 """Colours only repeat what the words say."""
 
 
@@ -85,7 +83,7 @@ class Grid:
                 no_wrap=column.numeric and short,
             )
         for row in self.view.rows:
-            table.add_row(*(Text(cell.text, style=STYLES.get(cell.text, ""), overflow="fold") for cell in row))
+            table.add_row(*(Text(cell.text, style=_STATUS.get(cell.text, ""), overflow="fold") for cell in row))
         return table
 
 
@@ -104,7 +102,7 @@ class Bars:
         for part, (label, seconds, share) in zip(self.parts, texts, strict=True):
             length = _length(part.fraction, room)
             line = Text(f"{label:<{widths[0]}}  {seconds:>{widths[1]}}  {share:>{widths[2]}}  ", no_wrap=True)
-            line.append(full * length, Style.parse(STYLES.get(part.key, "")))
+            line.append(full * length, Style.parse(_PARTS.get(part.key, "")))
             line.append(rest * (room - length), Style(dim=True))
             yield line
 

@@ -5,32 +5,36 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 from rich.console import Group, RenderableType
 from rich.text import Text
 
 from phasewise.record.observation import Phase
 from phasewise.record.remedies import Remedy
-from phasewise.record.run import RUNS, Run
+from phasewise.record.run import PAGE, Run
 from phasewise.report.terminal.layout import Bars, Grid, bullets, indented, section, sentence
 from phasewise.report.view import findings, heading, phases, request, words
 from phasewise.report.view.heading import PHASES, Notice
 from phasewise.report.view.recap import recap
-from phasewise.report.view.sources import sources
+from phasewise.report.view.sources import sources, summary
 
 _TONES = {"alarm": "bold red", "doubt": "bold red", "partial": "bold yellow", "contradiction": "yellow"}
 
 
-def profile(run: Run, saved: Path | None = None) -> RenderableType:
-    """The whole report of ``run``; ``saved`` is its folder when it is not where runs are kept."""
+def profile(run: Run, saved: Path | None = None, *, full: bool = False) -> RenderableType:
+    """The report of ``run``: what a person needs to act; with ``full`` every figure and its source.
+
+    ``saved`` is the folder that the run lies in, when it does.
+    """
     return Group(
         sentence(heading.headline(run), "bold"),
         sentence(heading.subject(run), "dim"),
         *(_notice(notice) for notice in heading.notices(run)),
         section("Where the time goes", *_request(run)),
-        *(section(_title(run, phase), *_phase(run, phase)) for phase in PHASES),
-        section(f"Checks: {findings.tally(run)}", Grid(findings.checks(run))),
-        section("What to change first", *_fixes(run)),
-        section("How every number was obtained", *_sources(run, saved)),
+        *(section(_title(run, phase), *_phase(run, phase, full)) for phase in PHASES),
+        section(f"Checks: {findings.tally(run)}", *_checks(run, full)),
+        section("What to change first", *_fixes(run, full)),
+        section("How every number was obtained", *(_sources(run) if full else _summary(run)), *_saved(saved, full)),
         section("Recap", Grid(recap(run))),
     )
 
@@ -63,7 +67,7 @@ def _title(run: Run, phase: Phase) -> str:
     return f"{phase}: {words.BOUNDS[verdict.bound]}{doubt}"
 
 
-def _phase(run: Run, phase: Phase) -> Iterator[RenderableType]:
+def _phase(run: Run, phase: Phase, full: bool) -> Iterator[RenderableType]:
     verdict = heading.verdict_of(run, phase)
     if verdict is not None:
         floor = f"floor {words.amount(verdict.floor)} (predicted)" if verdict.floor else "floor unknown"
@@ -72,15 +76,31 @@ def _phase(run: Run, phase: Phase) -> Iterator[RenderableType]:
         yield Bars(request.shares(run, phase))
         yield bullets(map(words.clean, verdict.notes))
     facts = phases.facts(run, phase)
-    yield Group(Text(""), Grid(facts)) if facts.rows else sentence(facts.note)
+    if not facts.rows:
+        yield sentence(facts.note)
+    elif full:
+        yield Group(Text(""), Grid(facts))
     points = phases.points(run, phase)
     if points.rows:
         yield Group(Text(""), Text(points.title, style="bold"), Grid(points))
 
 
-def _fixes(run: Run) -> Iterator[RenderableType]:
+def _checks(run: Run, full: bool) -> Iterator[RenderableType]:
+    """Every check with what it saw when ``full``; else those that did not pass, and the names of the rest."""
+    table = findings.checks(run)
+    if full or not table.rows:
+        yield Grid(table)
+        return
+    told = tuple(row for row in table.rows if row[0].text != findings.STATUS["passed"])
+    if told:
+        yield Grid(msgspec.structs.replace(table, rows=told))
+    if len(told) < len(table.rows):
+        yield sentence(f"Passed: {findings.passed(run)}.")
+
+
+def _fixes(run: Run, full: bool) -> Iterator[RenderableType]:
     for rank, fix in enumerate(findings.fixes(run), 1):
-        yield _fix(rank, fix)
+        yield _fix(rank, fix, full)
     if note := findings.note(run):
         yield sentence(note)
     if useless := findings.rejected(run):
@@ -88,21 +108,28 @@ def _fixes(run: Run) -> Iterator[RenderableType]:
         yield bullets(f"{words.name(one.name)} ({one.phase}): {words.clean(one.reason)}" for one in useless)
 
 
-def _fix(rank: int, fix: Remedy) -> RenderableType:
+def _fix(rank: int, fix: Remedy, full: bool) -> RenderableType:
     saves = f"saves {request.seconds(fix.saves)}, {words.share(fix.saves_share)} of the request"
+    verify = [sentence(f"verify: {words.clean(fix.verify)}", "dim")] if full else []
     return Group(
-        sentence(f"{rank}. {words.name(fix.name)} ({fix.phase})", "bold"),
-        indented(
-            sentence(f"{saves}; {findings.gain(fix)}"),
-            sentence(words.clean(fix.why)),
-            sentence(f"verify: {words.clean(fix.verify)}", "dim"),
-        ),
+        sentence(f"{rank}. {words.name(fix.name)} ({fix.phase}): {findings.buys(fix)}", "bold"),
+        indented(sentence(f"{saves}; {findings.gain(fix)}"), sentence(words.clean(fix.why)), *verify),
     )
 
 
-def _sources(run: Run, saved: Path | None) -> Iterator[RenderableType]:
+def _summary(run: Run) -> Iterator[RenderableType]:
+    yield bullets(summary(run))
+
+
+def _saved(folder: Path | None, full: bool) -> Iterator[RenderableType]:
+    if folder is None:
+        return
+    more = "" if full else " (--full: every figure with its interval and source)"
+    yield Group(Text(""), sentence(f"HTML report: {words.clean(folder / PAGE)}"))
+    yield sentence(f"Shown again by: phasewise report {words.clean(folder)}{more}")
+
+
+def _sources(run: Run) -> Iterator[RenderableType]:
     yield bullets(f"{provenance}: {meaning}" for provenance, (_, meaning) in words.MARKS.items())
     for table in sources(run):
         yield Group(Text(""), Text(table.title, style="bold"), Grid(table))
-    folder = words.clean(saved or RUNS / run.envelope.id)
-    yield Group(Text(""), sentence(f"Saved in {folder}; show it again with: phasewise report {folder}"))

@@ -39,6 +39,12 @@ def tally(run: Run) -> str:
     return ", ".join(f"{n} {status.replace('_', ' ')}" for status, n in counts if n) or "none made"
 
 
+def passed(run: Run) -> str:
+    """Names of the checks that passed, once each."""
+    found = [check.name for check in (run.observation.checks if run.observation else ()) if check.status == "passed"]
+    return ", ".join(words.name(name).replace("_", " ") for name in dict.fromkeys(found))
+
+
 def fixes(run: Run) -> tuple[Remedy, ...]:
     """Those that help, most seconds saved first."""
     return run.remedies.fixes if run.remedies else ()
@@ -57,6 +63,11 @@ def note(run: Run) -> str:
     if not was_measured(run, "prefill") and not was_measured(run, "decode"):
         return "Measure first: phasewise profile. What was not measured is not judged."
     return "No fix is ranked."
+
+
+def buys(fix: Remedy) -> str:
+    """What kind of time it saves."""
+    return "shortens the request" if fix.buys == "latency" else "frees the accelerator"
 
 
 def step_before(fix: Remedy) -> Quantity:

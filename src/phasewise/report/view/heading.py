@@ -45,10 +45,10 @@ def headline(run: Run) -> str:
 
 
 def subject(run: Run) -> str:
-    """What ran where: ``llama-3-8b (bf16) on h100-sxm, vLLM (http://...)``."""
+    """What ran where: ``llama-3-8b, bf16, on h100-sxm, vLLM (http://...)``."""
     parts = []
     if run.model is not None:
-        parts.append(f"{words.name(run.model.name)} ({words.name(run.model.weights_format)})")
+        parts.append(f"{words.name(run.model.name)}, {words.name(run.model.weights_format)}")
     if run.machine is not None:
         many = f"{run.machine.devices} × " if run.machine.devices != 1 else ""
         parts.append(f"on {many}{words.name(run.machine.name)}")

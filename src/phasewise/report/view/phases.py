@@ -163,21 +163,14 @@ def _reached(verdict: PhaseVerdict | None, yardstick: Yardstick, tokens: float) 
 
 
 def floors(run: Run, phase: Phase) -> dict[float, float]:
-    """Seconds of the predicted floor by tokens, wherever a stage has predicted one."""
-    found: dict[float, float] = {}
-    if run.prediction is not None and phase == "prefill":
-        found = {row.tokens: row.time_s for row in run.prediction.lengths}
-        found[run.prediction.prefill.tokens] = run.prediction.prefill.time_s
-    elif run.prediction is not None and run.prediction.decode.batch == 1:
-        found = {run.prediction.decode.tokens: run.prediction.decode.time_s}
+    """Seconds of the predicted floor by tokens, over what was measured."""
     verdict = verdict_of(run, phase)
-    if verdict is not None and verdict.floor is not None:
-        found[verdict.at_tokens] = verdict.floor.value
-    return dict(sorted(found.items()))
+    found = {point.tokens: point.floor_s for point in verdict.curve} if verdict else {}
+    return {tokens: seconds for tokens, seconds in found.items() if seconds is not None}
 
 
 def floor_at(run: Run, phase: Phase, tokens: float) -> Quantity | None:
-    """The floor at exactly ``tokens``, None where no stage has predicted it."""
+    """The floor at exactly ``tokens``, None where it is unknown."""
     seconds = floors(run, phase).get(tokens)
     basis = f"{words.name(run.prediction.basis)} ceilings" if run.prediction else "the most trusted ceilings"
     return None if seconds is None else predicted(seconds, "s", f"floor under {basis}")

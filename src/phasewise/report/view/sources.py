@@ -28,6 +28,24 @@ def sources(run: Run) -> tuple[Table, ...]:
     return (*found, Table(title="Run", columns=_COLUMNS, rows=tuple(_run(run))))
 
 
+def summary(run: Run) -> Iterator[str]:
+    """A line per subject: what was measured how, with which ceilings, and how long it took."""
+    seen, machine, model = run.observation, run.machine, run.model
+    if seen is not None:
+        took = words.number(run.envelope.duration_s, "s")
+        yield f"times: measured at the client over {words.count(seen.requests)} requests in {took}"
+    if model is not None:
+        missing = f". {_unmodelled(model)}" if model.not_modelled else ""
+        yield f"work: predicted for {words.name(model.name)} in {words.name(model.weights_format)}{missing}"
+    for ceilings in machine.ceilings if machine else ():
+        rates = [f"{words.name(dtype)} {words.amount(peak)}" for dtype, peak in ceilings.compute.items()]
+        rates += [f"memory {words.amount(ceilings.bandwidth)}"] if ceilings.bandwidth else []
+        yield f"ceilings, {ceilings.basis}: {', '.join(rates)}. {words.clean(ceilings.how)}"
+    if run.target is not None and run.target.reported:
+        said = [f"{words.name(fact.key)} {words.name(fact.value)}" for fact in run.target.reported]
+        yield f"reported by the server: {words.listed(said)}"
+
+
 _COLUMNS = columns("", ">value", "how")
 
 

@@ -1,0 +1,201 @@
+"""Planted truth: the simulated server in a process of its own, the real client, real sockets and clocks.
+
+Expected values come from the formulas below, which share no code with the product or the server.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pytest
+
+from phasewise.engines.openai import connect
+from phasewise.engines.simulated import SimulatedServer
+from phasewise.engines.simulated.plan import OtherLoad, Plan
+from phasewise.errors import EngineError
+from phasewise.isolate.run import Isolation, isolate
+from phasewise.isolate.session import Progress
+from phasewise.record.observation import Check, Observation
+from phasewise.record.quantity import Quantity
+
+
+@dataclass(frozen=True)
+class Planted:
+    """Seconds; ``step`` and ``slope`` make a decode step of step + slope x context."""
+
+    overhead: float
+    per_token: float
+    per_token2: float
+    step: float
+    slope: float
+
+    def plan(self, **more: object) -> Plan:
+        return Plan(
+            prefill_overhead_s=self.overhead,
+            prefill_per_token_s=self.per_token,
+            prefill_per_token2_s=self.per_token2,
+            decode_overhead_s=self.step,
+            decode_per_request_s=0.0,
+            decode_per_context_token_s=self.slope,
+            **more,  # type: ignore[arg-type]
+        )
+
+
+PLANTINGS = [
+    Planted(0.2e-3, 2e-6, 0.0, 1e-3, 20e-9),
+    Planted(0.2e-3, 900e-6, 0.0, 40e-3, 1e-6),
+    Planted(1e-3, 10e-6, 0.0, 2e-3, 50e-9),
+    Planted(2e-3, 20e-6, 4e-10, 5e-3, 45e-9),
+    Planted(5e-3, 50e-6, 0.0, 8e-3, 50e-9),
+    Planted(8e-3, 20e-6, 3.8e-10, 5.5e-3, 46e-9),
+    Planted(10e-3, 200e-6, 1e-8, 20e-3, 0.0),
+    Planted(20e-3, 5e-6, 1e-10, 3e-3, 10e-9),
+    Planted(30e-3, 2e-6, 1e-10, 12e-3, 100e-9),
+    Planted(30e-3, 900e-6, 1e-7, 25e-3, 500e-9),
+]
+
+
+def run(plan: Plan, budget_s: float) -> Observation:
+    with SimulatedServer(plan) as server:
+        engine = connect(server.url)
+        try:
+            return isolate(engine, budget_s=budget_s)
+        finally:
+            engine.close()
+
+
+def measure(planted: Planted, budget_s: float, seed: int = 0) -> Observation:
+    """One run, and another when the interval of the first says that this machine was too noisy for it."""
+    seen = run(planted.plan(seed=seed), budget_s)
+    assert seen.prefill is not None
+    assert seen.prefill.fit is not None
+    slope = seen.prefill.fit.per_token
+    if slope.low is None or slope.high is None or slope.high - slope.low > 0.04 * slope.value:
+        return run(planted.plan(seed=seed), budget_s)
+    return seen
+
+
+def covers(quantity: Quantity, truth: float) -> bool:
+    return quantity.low is not None and quantity.high is not None and quantity.low <= truth <= quantity.high
+
+
+def judged(seen: Observation, planted: Planted) -> dict[str, bool]:
+    """Assert how near the figures are; return which intervals cover the planted value."""
+    assert seen.prefill is not None
+    assert seen.decode is not None
+    fit, tpot = seen.prefill.fit, planted.step + planted.slope * seen.decode.tpot_context
+    assert fit is not None
+    assert fit.per_token.value == pytest.approx(planted.per_token, rel=0.01)
+    assert fit.overhead.value == pytest.approx(planted.overhead, abs=0.5e-3)
+    assert seen.decode.tpot.value == pytest.approx(tpot, rel=0.01)
+    assert [check for check in seen.checks if check.status == "failed"] == []
+    covered = {
+        "overhead": covers(fit.overhead, planted.overhead),
+        "per_token": covers(fit.per_token, planted.per_token),
+        "per_token2": covers(fit.per_token2, planted.per_token2),
+        "tpot": covers(seen.decode.tpot, tpot),
+    }
+    if seen.decode.fit is not None:
+        covered["at_zero"] = covers(seen.decode.fit.at_zero, planted.step)
+        covered["per_context_token"] = covers(seen.decode.fit.per_context_token, planted.slope)
+    return covered
+
+
+@pytest.mark.parametrize("planted", [PLANTINGS[2], PLANTINGS[4], PLANTINGS[9]])
+def test_a_planting_is_found(planted: Planted) -> None:
+    judged(measure(planted, 3.0), planted)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_ten_plantings_are_found_and_covered() -> None:
+    """Linear coefficient and TPOT within 1%, overhead within 0.5 ms, intervals right in 18 of 20 runs."""
+    hits: dict[str, list[bool]] = {}
+    for seed in range(2):
+        for planted in PLANTINGS:
+            for name, covered in judged(measure(planted, 6.0, seed), planted).items():
+                hits.setdefault(name, []).append(covered)
+    assert len(hits["overhead"]) == len(hits["tpot"]) == 20
+    assert len(hits["per_context_token"]) >= 10
+    for name, covered in hits.items():
+        assert sum(covered) >= 0.9 * len(covered), (name, covered)
+
+
+BASE = Planted(3e-3, 10e-6, 0.0, 2e-3, 50e-9)
+MODERATE_LOAD = OtherLoad(rate=4, prompt=200, answer=50)
+HEAVY_LOAD = OtherLoad(rate=6, prompt=3000, answer=50)
+
+FAULTS = {
+    # name: (the plan's flags, check, phase, voids)
+    "cache": ({"canned_prefix": 2048}, "uncached", "prefill", True),
+    "hidden cache": ({"canned_prefix": 10**6, "cached_count": False}, "uncached", "prefill", True),
+    "buffer": ({"buffer": 4096}, "streamed", "decode", True),
+    "no stream": ({"stream": False}, "streamed", "decode", True),
+    "early end": ({"early_end": 20}, "ended_by_length", "decode", False),
+    "several tokens per chunk": ({"tokens_per_chunk": 4}, "chunks_per_token", "decode", False),
+    "withheld text": ({"partial_utf8": "withheld"}, "chunks_per_token", "decode", False),
+    "missing usage": ({"usage": False}, "tokens_by_usage", "decode", False),
+    "wrong usage": ({"wrong_usage": 7}, "tokens_by_usage", "decode", True),
+    "other load": ({"other_load": MODERATE_LOAD}, "alone", "run", True),
+    "other load, no metrics": ({"other_load": HEAVY_LOAD, "metrics": False}, "alone", "run", False),
+    "drifting clock": ({"clock_drift": 3.0}, "clock", "run", False),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_fault_is_reported_by_its_check(fault: str) -> None:
+    flags, name, phase, voids = FAULTS[fault]
+    seen = run(BASE.plan(**flags), 6.0 if fault == "drifting clock" else 2.5)
+    check = _named(seen, name, phase)
+    assert check.status == "failed", check
+    assert check.voids is voids
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        {"warmup_cost_s": 0.05},
+        {"endpoints": "chat", "role_chunk": True},
+        {"partial_utf8": "empty"},
+        {"prefix_cache": True},
+        {"token_ids": False, "jitter": 0.01},
+        {"max_context": 128},
+    ],
+)
+def test_an_honest_server_raises_no_check(flags: dict[str, object]) -> None:
+    seen = run(BASE.plan(**flags), 2.5)
+    assert [check for check in seen.checks if check.status == "failed"] == []
+    assert seen.prefill is not None
+    assert seen.prefill.fit is not None
+    assert covers(seen.prefill.fit.per_token, BASE.per_token)
+
+
+def test_tpot_is_right_with_several_tokens_per_chunk() -> None:
+    seen = run(BASE.plan(tokens_per_chunk=4), 2.5)
+    assert seen.decode is not None
+    expected = (BASE.step + BASE.slope * seen.decode.tpot_context) / 4
+    assert seen.decode.tpot.value == pytest.approx(expected, rel=0.02)
+
+
+def test_a_server_that_dies_leaves_what_was_measured() -> None:
+    with SimulatedServer(BASE.plan()) as server:
+        engine = connect(server.url)
+
+        def shoot(progress: Progress) -> None:
+            if progress.requests == 20:
+                server.close()
+
+        isolation = Isolation(engine, budget_s=10.0, progress=shoot)
+        with pytest.raises(EngineError):
+            isolation.run()
+        engine.close()
+    seen = isolation.observation()
+    assert seen.requests == 20
+    assert seen.prefill is not None
+    assert seen.prefill.fit is not None
+    assert len(isolation.rows()) == 20
+
+
+def _named(seen: Observation, name: str, phase: str) -> Check:
+    (found,) = [check for check in seen.checks if (check.name, check.phase) == (name, phase)]
+    return found
