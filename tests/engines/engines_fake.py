@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from engines_loopback import END, SSE_HEAD, Request, Step, event, page
+from engines_loopback import END, SSE_HEAD, Request, Step, event, page, stream
 
 NOT_FOUND = page({"detail": "Not Found"}, "404 Not Found")
 
@@ -21,6 +21,7 @@ class Fake:
         unknown: request fields that it refuses as unexpected.
         limit: name of the field that bounds the answer; the other one is refused.
         template: tokens that chat puts around a message.
+        vocabulary_error: ``status`` or, as vLLM does it, ``stream``.
         begin: tokens put before every prompt of the completions endpoint.
         honours: fields that keep an answer to a question going.
         usage: ``end``, ``running`` or ``never``.
@@ -34,6 +35,7 @@ class Fake:
     endpoints: tuple[str, ...] = ("completions", "chat/completions")
     ids: bool = True
     vocabulary: int | None = None
+    vocabulary_error: str = "status"
     unknown: tuple[str, ...] = ()
     limit: str = "max_tokens"
     template: int = 0
@@ -79,7 +81,8 @@ class Fake:
             if not self.ids:
                 return [page({"detail": "prompt must be a string"}, "422 Unprocessable Entity")]
             if self.vocabulary is not None and max(prompt) >= self.vocabulary:
-                return [page({"error": {"message": f"Token id {max(prompt)} is out of vocabulary"}}, "400 Bad Request")]
+                error = {"error": {"message": f"Token id {max(prompt)} is out of vocabulary"}}
+                return stream([error]) if self.vocabulary_error == "stream" else [page(error, "400 Bad Request")]
             length, asks = len(prompt), False
         else:
             length, asks = len(prompt.split()), "?" in prompt or "one word" in prompt

@@ -68,6 +68,16 @@ def test_llama_cpp_counts_tokens_in_the_timings_of_each_chunk() -> None:
     assert answer.last_at == answer.chunks[1].at
 
 
+def test_llama_cpp_chat_ends_with_a_chunk_that_counts_nothing() -> None:
+    events = [
+        delta(content="a") | {"timings": {"predicted_n": 1}},
+        delta(content="b") | {"timings": {"predicted_n": 3}},
+    ]
+    answer = receive(*spaced(delta(role="assistant", content=None), *events, delta("length"), {"usage": usage(3)}))
+    assert [chunk.tokens for chunk in answer.chunks] == [1, 2, 0]
+    assert answer.last_at == answer.chunks[1].at
+
+
 def test_vllm_sends_tokens_of_incomplete_text_as_empty_chunks() -> None:
     events = [text(""), text(""), text("😄"), text(""), text("a", "length"), {"choices": [], "usage": usage(5)}]
     answer = receive(*spaced(*events))
@@ -183,7 +193,8 @@ def test_an_answer_in_one_piece_is_told_from_a_stream() -> None:
         (stream([text("a"), {"error": {"message": "out of memory", "code": 500}}]), "out of memory"),
         (stream([text("a"), {"error": "overloaded"}]), "overloaded"),
         (stream([text("a"), {"object": "error", "message": "gone wrong"}]), "gone wrong"),
-        ([SSE_HEAD, chunk(b'error: {"error": {"message": "slot died"}}\n\n'), END], "slot died"),
+        ([SSE_HEAD, chunk(b'error: {"code": 500, "message": "slot died"}\n\n'), END], "slot died"),
+        ([SSE_HEAD, chunk(b'event: error\ndata: {"message": "too long"}\n\n'), END], "too long"),
         (stream(['{"choices": [{"text": "a"']), "no chunk"),
         (stream(["hello"]), "no chunk"),
         (stream(['{"choices": [{"text": 5}]}']), "no chunk"),

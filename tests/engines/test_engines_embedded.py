@@ -152,6 +152,13 @@ def test_a_child_that_died_is_told_apart_from_a_server_that_is_down() -> None:
 
 
 @pytest.mark.slow
+def test_nothing_in_the_working_directory_is_executed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "msgspec.py").write_text("raise RuntimeError('executed')")
+    monkeypatch.chdir(tmp_path)
+    embedded.start(threads=1, context=256).close()
+
+
+@pytest.mark.slow
 def test_a_truncated_model_is_the_users_file(tmp_path: Path) -> None:
     file = tmp_path / "half.gguf"
     file.write_bytes(embedded.bundled_model().read_bytes()[:50_000_000])

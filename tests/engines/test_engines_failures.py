@@ -251,6 +251,12 @@ def test_hostile_model_lists(data: str) -> None:
         openai.connect(server.url, api_key="")
 
 
+@pytest.mark.parametrize("stall_s", [0.0, -1.0, float("nan")])
+def test_a_time_limit_that_cannot_be(stall_s: float) -> None:
+    with pytest.raises(UsageError, match="--timeout"):
+        openai.connect("http://127.0.0.1:1", stall_s=stall_s)
+
+
 class TestKey:
     def sent(self, url_login: str = "", **options: Any) -> str | None:
         with Loopback(Fake()) as server:

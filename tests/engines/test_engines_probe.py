@@ -178,8 +178,9 @@ def test_without_chat_the_ending_is_not_put_to_the_test() -> None:
         assert "not put to the test" in detail(engine, "ignore_eos")
 
 
-def test_ids_out_of_the_vocabulary_narrow_the_range() -> None:
-    with probed(vocabulary=5000) as (engine, _):
+@pytest.mark.parametrize("where", ["status", "stream"])
+def test_ids_out_of_the_vocabulary_narrow_the_range(where: str) -> None:
+    with probed(vocabulary=5000, vocabulary_error=where) as (engine, _):
         assert engine.target.prompting == "token_ids"
         for _ in range(20):
             assert max(engine.prompt(100).payload) < 5000

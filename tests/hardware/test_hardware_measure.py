@@ -178,7 +178,7 @@ def test_pytorch_on_another_gpu_is_refused(monkeypatch: pytest.MonkeyPatch) -> N
 )
 def test_sizes_are_larger_than_the_caches_and_fit_the_memory(cpu: host.Cpu, rows: int, nbytes: int) -> None:
     planned = stages._cpu(cpu, torch=False)
-    assert planned[0].arguments["size"] == rows
+    assert planned[0].arguments["sizes"] == (1024, rows)
     assert planned[-1].arguments["nbytes"] == nbytes
     assert 3 * 4 * rows**2 > (cpu.cache or 0)
     assert sum(one.share for one in planned) == pytest.approx(1.0)
@@ -204,11 +204,10 @@ def test_the_check_of_a_product_finds_a_wrong_one() -> None:
 @pytest.mark.parametrize(("task", "quantities"), [("matmul", {"fp32"}), ("bandwidth", {"read", "copy"})])
 def test_the_real_program_reports_every_round(task: str, quantities: set[str]) -> None:
     heard: list[child.Round] = []
-    arguments = {"type": task, "size": 256, "nbytes": 2**20, "threads": 2, "seconds": 0.2}
-    wanted = {"matmul": ("type", "size", "threads", "seconds"), "bandwidth": ("type", "nbytes", "threads", "seconds")}
+    sizes = {"matmul": {"sizes": (256, 128)}, "bandwidth": {"nbytes": 2**20}}[task]
     ended = child.run(
         "phasewise.hardware.measure_cpu",
-        {name: arguments[name] for name in wanted[task]},
+        {"type": task, "threads": 2, "seconds": 0.2} | sizes,
         child.environment(2, pinned=True),
         60,
         heard.append,

@@ -103,7 +103,7 @@ def judged(seen: Observation, planted: Planted) -> dict[str, bool]:
 
 @pytest.mark.parametrize("planted", [PLANTINGS[2], PLANTINGS[4], PLANTINGS[9]])
 def test_a_planting_is_found(planted: Planted) -> None:
-    judged(measure(planted, 3.0), planted)
+    judged(measure(planted, 2.5), planted)
 
 
 @pytest.mark.slow
@@ -138,14 +138,14 @@ FAULTS = {
     "wrong usage": ({"wrong_usage": 7}, "tokens_by_usage", "decode", True),
     "other load": ({"other_load": MODERATE_LOAD}, "alone", "run", True),
     "other load, no metrics": ({"other_load": HEAVY_LOAD, "metrics": False}, "alone", "run", False),
-    "drifting clock": ({"clock_drift": 3.0}, "clock", "run", False),
+    "drifting clock": ({"clock_drift": 6.0}, "clock", "run", False),
 }
 
 
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_fault_is_reported_by_its_check(fault: str) -> None:
     flags, name, phase, voids = FAULTS[fault]
-    seen = run(BASE.plan(**flags), 6.0 if fault == "drifting clock" else 2.5)
+    seen = run(BASE.plan(**flags), 4.0 if fault == "drifting clock" else 1.8)
     check = _named(seen, name, phase)
     assert check.status == "failed", check
     assert check.voids is voids
@@ -154,12 +154,12 @@ def test_a_fault_is_reported_by_its_check(fault: str) -> None:
 @pytest.mark.parametrize(
     "flags",
     [
-        {"warmup_cost_s": 0.05},
         {"endpoints": "chat", "role_chunk": True},
-        {"partial_utf8": "empty"},
-        {"prefix_cache": True},
-        {"token_ids": False, "jitter": 0.01},
         {"max_context": 128},
+        pytest.param({"warmup_cost_s": 0.05}, marks=pytest.mark.slow),
+        pytest.param({"partial_utf8": "empty"}, marks=pytest.mark.slow),
+        pytest.param({"prefix_cache": True}, marks=pytest.mark.slow),
+        pytest.param({"token_ids": False, "jitter": 0.01}, marks=pytest.mark.slow),
     ],
 )
 def test_an_honest_server_raises_no_check(flags: dict[str, object]) -> None:
@@ -167,7 +167,7 @@ def test_an_honest_server_raises_no_check(flags: dict[str, object]) -> None:
     assert [check for check in seen.checks if check.status == "failed"] == []
     assert seen.prefill is not None
     assert seen.prefill.fit is not None
-    assert covers(seen.prefill.fit.per_token, BASE.per_token)
+    assert seen.prefill.fit.per_token.value == pytest.approx(BASE.per_token, rel=0.05)
 
 
 def test_tpot_is_right_with_several_tokens_per_chunk() -> None:

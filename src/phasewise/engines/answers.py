@@ -31,12 +31,12 @@ def receive(reply: Reply, max_tokens: int, secret: str = "") -> Answer:
     """
     if "application/json" in reply.headers.get("content-type", ""):
         return _whole(reply, secret)
-    arrivals, ended_at = _collect(reply, events=2 * max_tokens + 100)
+    arrivals, ended_at = _collect(reply, 2 * max_tokens + 100, secret)
     pieces = [dialect.read(arrival.data, secret) for arrival in arrivals]
     return _assemble(reply, arrivals, pieces, ended_at)
 
 
-def _collect(reply: Reply, events: int) -> tuple[list[Arrival], float]:
+def _collect(reply: Reply, events: int, secret: str) -> tuple[list[Arrival], float]:
     parser = sse.Parser()
     arrivals: list[Arrival] = []
     at, number = reply.headers_at, 0
@@ -46,6 +46,8 @@ def _collect(reply: Reply, events: int) -> tuple[list[Arrival], float]:
             if event.data == b"[DONE]":
                 reply.drain()
                 return arrivals, at
+            if event.name == b"error":
+                raise dialect.broken_off(event.data, secret)
             arrivals.append(Arrival(at, number, event.data))
             if len(arrivals) > events:
                 raise BrokenStream(f"The server sent over {events} events, far more than the tokens asked for.")
@@ -96,21 +98,29 @@ def _chunks(arrivals: list[Arrival], pieces: list[dialect.Piece], completion_tok
         for arrival, piece, count in zip(arrivals, pieces, _counts(pieces), strict=True)
         if piece.shown or piece.blank or piece.ids
     ]
-    shown = sum(not chunk.empty for chunk in chunks)
-    if completion_tokens not in (shown, len(chunks)):
-        return chunks
-    # As many tokens as chunks: the blank ones are tokens too. As many as chunks with text: they are none.
-    verdict = 1 if completion_tokens == len(chunks) else 0
-    return [
-        msgspec.structs.replace(chunk, tokens=verdict) if chunk.empty and chunk.tokens is None else chunk
-        for chunk in chunks
-    ]
+    verdict = None if completion_tokens is None else _verdict(chunks, completion_tokens)
+    return [msgspec.structs.replace(chunk, tokens=verdict) if _open(chunk) else chunk for chunk in chunks]
+
+
+def _open(chunk: Chunk) -> bool:
+    """Whether nothing in the stream itself says if this chunk is a token."""
+    return chunk.empty and chunk.tokens is None
+
+
+def _verdict(chunks: list[Chunk], completion_tokens: int) -> int | None:
+    """What the server's final count makes of the open chunks: a token each (1), none (0), or it cannot tell (None)."""
+    missing = completion_tokens - sum(
+        1 if chunk.tokens is None else chunk.tokens for chunk in chunks if not _open(chunk)
+    )
+    if missing == 0:
+        return 0
+    return 1 if missing == sum(map(_open, chunks)) else None
 
 
 def _counts(pieces: list[dialect.Piece]) -> list[int | None]:
     """Tokens in each event by its token ids or by what a running count grew; None where neither says."""
-    running = [piece.running for piece in pieces if piece.shown or piece.blank]
-    told = None not in running
+    telling = [piece for piece in pieces if piece.shown] or [piece for piece in pieces if piece.blank]
+    told = all(piece.running is not None for piece in telling)
     counts: list[int | None] = []
     total = 0
     for piece in pieces:

@@ -134,7 +134,7 @@ def read(data: bytes, secret: str = "") -> Piece:
             f"The server sent something that is no chunk of an answer ({error}): is this an OpenAI-compatible endpoint?"
         ) from None
     if body.error is not None or body.object == "error":
-        raise BrokenStream(f"The server broke its answer off ({complaint(data, secret)}): look at the server's log.")
+        raise broken_off(data, secret)
     said = {**(body.timings or {}), **(body.metrics or {})}
     numbers = {key: float(value) for key, value in said.items() if _is_number(value)}
     running = body.usage.completion_tokens if body.usage else numbers.get("predicted_n")
@@ -156,6 +156,11 @@ def read(data: bytes, secret: str = "") -> Piece:
 
 def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 2**53
+
+
+def broken_off(data: bytes, secret: str = "") -> BrokenStream:
+    """The error for an error that the server put into the stream."""
+    return BrokenStream(f"The server broke its answer off ({complaint(data, secret)}): look at the server's log.")
 
 
 def complaint(data: bytes, secret: str = "") -> str:

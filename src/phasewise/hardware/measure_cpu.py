@@ -22,7 +22,6 @@ from phasewise.units import show
 Array = npt.NDArray[np.float32]
 Kernel = Callable[[Array, Array], object]
 
-_SMALLEST = 256
 _START = 0.001
 """Seconds per thread that a timed pass over memory takes at least, so that waking the threads in turn does not count.
 
@@ -31,12 +30,12 @@ Not more: on a busy machine only a short pass runs undisturbed.
 
 
 class Matmul(msgspec.Struct, tag="matmul", frozen=True, kw_only=True):
-    """Multiply square matrices of ``size`` rows (fewer, when one product takes too long) for about ``seconds``.
+    """Multiply square matrices, each of ``sizes`` rows in turn, for about ``seconds``.
 
     ``threads`` says how many the BLAS was told to use.
     """
 
-    size: int
+    sizes: tuple[int, ...]
     threads: int
     seconds: float
 
@@ -79,34 +78,42 @@ def main() -> None:
 
 
 def matmul(task: Matmul, start: float) -> Iterator[Round]:
-    """Rounds of ``fp32``, then a check of the last product.
+    """Rounds of ``fp32``, each with the best of the sizes, then a check of the last product of each size.
 
     Raises:
-        SystemExit: the product is wrong.
+        SystemExit: a product is wrong.
     """
-    rng, size = np.random.default_rng(), task.size
-    while True:
-        a, b = (rng.standard_normal((size, size), dtype=np.float32) for _ in range(2))
-        product = np.empty_like(a)
-        multiply = _multiplication(a, b, product, task.threads)
-        if size <= _SMALLEST or multiply().seconds * 2 * ROUNDS < task.seconds:
-            break
-        size //= 2
+    products: list[_Product] = []
+    for size in sorted(task.sizes):
+        product = _Product(size, task.threads)
+        if product.run().seconds * 2 * ROUNDS > task.seconds and products:
+            break  # this machine is too slow for the larger ones
+        products.append(product)
     for share in _shares(start, task.seconds):
-        best = _best(multiply, share)
-        rate = 2.0 * size**3 / best.seconds
-        yield Round(quantity="fp32", rate=rate, detail=f"{size} x {size}", cpu_share=best.cpu_share)
-    check(a, b, product)
+        best = {one: _best(one.run, share / len(products)) for one in products}
+        winner = max(best, key=lambda one: one.flops / best[one].seconds)
+        seconds, cpu_share = best[winner]
+        detail = f"{winner.size} x {winner.size}"
+        yield Round(quantity="fp32", rate=winner.flops / seconds, detail=detail, cpu_share=cpu_share)
+    for one in products:
+        check(one.a, one.b, one.product)
 
 
-def _multiplication(a: Array, b: Array, product: Array, threads: int) -> Callable[[], Timed]:
-    def multiply() -> Timed:
+class _Product:
+    """Two random square matrices and their product."""
+
+    def __init__(self, size: int, threads: int) -> None:
+        rng = np.random.default_rng()
+        self.size, self.flops, self._threads = size, 2.0 * size**3, threads
+        self.a, self.b = (rng.standard_normal((size, size), dtype=np.float32) for _ in range(2))
+        self.product = np.empty_like(self.a)
+
+    def run(self) -> Timed:
+        """Multiply once."""
         begin, used = time.perf_counter(), time.process_time()
-        np.matmul(a, b, out=product)
+        np.matmul(self.a, self.b, out=self.product)
         seconds = time.perf_counter() - begin
-        return Timed(seconds, (time.process_time() - used) / seconds / threads)
-
-    return multiply
+        return Timed(seconds, (time.process_time() - used) / seconds / self._threads)
 
 
 def check(a: Array, b: Array, product: Array) -> None:

@@ -17,6 +17,9 @@ _LEAST = int(parse("256MiB", "B"))
 _ON_CPU = ("bf16", "int8")
 """What PyTorch adds on a CPU; its float32 and its memory kernels are no faster than numpy's, its fp16 is emulated."""
 
+_SHORT = 1024
+"""Rows of a second, smaller matmul on a CPU: on a busy machine only a short one runs undisturbed."""
+
 _ON_GPU = ("fp32", "fp16", "bf16", "fp8", "int8", "read", "copy")
 _GPU_SIZE = 8192
 """Rows of the matmuls on a GPU: large enough to fill one, and 0.3 GB each in float32."""
@@ -67,7 +70,7 @@ def _cpu(cpu: host.Cpu, *, torch: bool) -> list[Stage]:
     size = _matmul_size(cpu.cache)
     found = []
     for count in threads:
-        arguments: dict[str, object] = {"type": "matmul", "size": size, "threads": count}
+        arguments: dict[str, object] = {"type": "matmul", "sizes": (_SHORT, size), "threads": count}
         part = share / len(threads)
         found.append(
             Stage("fp32 matmuls", _CPU, arguments, environments(count), part, child.ROUNDS, f", {count} threads")
