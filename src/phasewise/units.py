@@ -42,6 +42,8 @@ def parse(text: str, unit: Unit) -> float:
     if not found:
         raise UsageError(f"{text!r} is not a quantity in {unit}: {hint}.")
     value, suffix = float(found[1]), found[2]
+    if unit == "s" and not suffix:
+        suffix = "s"  # a bare number of seconds leaves no doubt
     for written in _WRITTEN.get(unit, (unit,)):
         if suffix.endswith(written):
             prefix = suffix.removesuffix(written).strip()
@@ -62,9 +64,10 @@ def show(value: float | None, unit: str, digits: int = 3) -> str:
     if math.isinf(value):
         return f"{value} {unit}" if unit != "1" else f"{value}"
     if unit == "1":
-        return f"{_round(100 * value, digits)}%"
+        return f"{_round(100 * value, digits)}%" if abs(value) < 1e9 else f"{100 * value:.3g}%"
     if unit == "token":
-        return f"{value:,.0f} tokens" if value >= 100 or value == int(value) else f"{value:.1f} tokens"
+        number = f"{value:,.0f}" if abs(value) >= 100 or value == int(value) else f"{value:.1f}"
+        return f"{number} {'token' if value == 1 else 'tokens'}"
     if unit.startswith("s"):
         return _scaled(
             value, unit, digits, (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6), ("ns", 1e-9), ("ps", 1e-12), ("fs", 1e-15))

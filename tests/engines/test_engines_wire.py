@@ -211,7 +211,7 @@ def test_no_tls_against_a_server_with_it(certificate: Path) -> None:
 
 
 def test_every_read_is_stamped_when_it_comes_and_coalesced_events_share_it() -> None:
-    pause = 0.15
+    pause = 0.3
     with Loopback(steps(SSE_HEAD, pause, chunk(b"a") + chunk(b"b"), pause, chunk(b"c"), pause, END)) as server:
         wire = connection(server)
         reply = wire.request("POST", "/", body=b"{}", wait_s=5)
@@ -221,7 +221,7 @@ def test_every_read_is_stamped_when_it_comes_and_coalesced_events_share_it() -> 
     assert reads[0].number < reads[1].number
     assert reply.sent_at < reply.headers_at < reads[0].at < reads[1].at
     for earlier, later in itertools.pairwise((reply.headers_at, reads[0].at, reads[1].at)):
-        assert pause * 0.8 < later - earlier < pause + 0.5
+        assert pause / 3 < later - earlier < pause + 2
 
 
 def test_progress_starts_the_stall_clock_again_and_bytes_alone_do_not() -> None:

@@ -64,14 +64,16 @@ def run(plan: Plan, budget_s: float) -> Observation:
             engine.close()
 
 
-def measure(planted: Planted, budget_s: float, seed: int = 0) -> Observation:
-    """One run, and another when the interval of the first says that this machine was too noisy for it."""
-    seen = run(planted.plan(seed=seed), budget_s)
-    assert seen.prefill is not None
-    assert seen.prefill.fit is not None
-    slope = seen.prefill.fit.per_token
-    if slope.low is None or slope.high is None or slope.high - slope.low > 0.04 * slope.value:
-        return run(planted.plan(seed=seed), budget_s)
+def measure(plan: Plan, budget_s: float) -> Observation:
+    """One run; up to two more when it says itself that this machine was too busy: wide interval, client held up."""
+    for _ in range(3):
+        seen = run(plan, budget_s)
+        assert seen.prefill is not None
+        assert seen.prefill.fit is not None
+        slope = seen.prefill.fit.per_token
+        tight = slope.low is not None and slope.high is not None and slope.high - slope.low <= 0.04 * slope.value
+        if tight and _named(seen, "client", "run").status == "passed":
+            break
     return seen
 
 
@@ -103,7 +105,7 @@ def judged(seen: Observation, planted: Planted) -> dict[str, bool]:
 
 @pytest.mark.parametrize("planted", [PLANTINGS[2], PLANTINGS[4], PLANTINGS[9]])
 def test_a_planting_is_found(planted: Planted) -> None:
-    judged(measure(planted, 2.5), planted)
+    judged(measure(planted.plan(), 2.5), planted)
 
 
 @pytest.mark.slow
@@ -113,7 +115,7 @@ def test_ten_plantings_are_found_and_covered() -> None:
     hits: dict[str, list[bool]] = {}
     for seed in range(2):
         for planted in PLANTINGS:
-            for name, covered in judged(measure(planted, 6.0, seed), planted).items():
+            for name, covered in judged(measure(planted.plan(seed=seed), 6.0), planted).items():
                 hits.setdefault(name, []).append(covered)
     assert len(hits["overhead"]) == len(hits["tpot"]) == 20
     assert len(hits["per_context_token"]) >= 10
@@ -163,7 +165,7 @@ def test_a_fault_is_reported_by_its_check(fault: str) -> None:
     ],
 )
 def test_an_honest_server_raises_no_check(flags: dict[str, object]) -> None:
-    seen = run(BASE.plan(**flags), 2.5)
+    seen = measure(BASE.plan(**flags), 2.5)
     assert [check for check in seen.checks if check.status == "failed"] == []
     assert seen.prefill is not None
     assert seen.prefill.fit is not None
