@@ -53,7 +53,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
         prompt_tokens, completion_tokens, cached_tokens: by the server's usage, None when it gave none.
         finish_reason: as the server said it.
         streamed: False when the body came as one piece although a stream was asked for.
-        reported: the server's own timings, seconds or counts, by its own names.
+        reported: the server's own timings and counts, by its own names and in its own units (llama.cpp: milliseconds).
     """
 
     sent_at: float
