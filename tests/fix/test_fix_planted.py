@@ -55,7 +55,9 @@ def test_4_bit_weights_are_nothing_for_prefill_and_several_times_for_decode() ->
     head = 2 * 525_336_576
     after = (6_979_321_856 * (0.5 + 2 / 128) + 2 * 266_240 + head + 131_072 * 2150) / 3.35e12
     before = READ + KV * 2150
-    assert decode.step_after / decode.step_before == pytest.approx(1 - (before - after) / (0.0003 + before / 0.9), abs=1e-3)
+    assert decode.step_after / decode.step_before == pytest.approx(
+        1 - (before - after) / (0.0003 + before / 0.9), abs=1e-3
+    )
     assert 1.9 < decode.step_before / decode.step_after < 4
     prefill = one(found, "4-bit", "prefill")
     assert isinstance(prefill, Rejected)

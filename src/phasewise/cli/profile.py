@@ -51,7 +51,7 @@ def profile(
     ] = None,
     insecure: Annotated[bool, typer.Option("--insecure", help="Accept a self-signed certificate.")] = False,
     timeout: Annotated[
-        float, typer.Option("--timeout", min=0.1, help="Seconds without an event after which a server counts as stalled.")
+        float, typer.Option("--timeout", min=0.1, help="Seconds without an event until a server counts as stalled.")
     ] = 60.0,
     threads: Annotated[int | None, typer.Option("--threads", min=1, help="Threads of the embedded engine.")] = None,
     context: Annotated[int, typer.Option("--context", min=64, help="Context of the embedded engine, tokens.")] = 4096,

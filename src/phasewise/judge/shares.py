@@ -89,38 +89,40 @@ def of_decode(
 ) -> Parts:
     """Take a decode step at ``context`` tokens apart.
 
-    Only the KV cache grows with context, so the fit sees what a byte costs: when a KV byte costs more than the ceiling
-    says, the weights' bytes are taken to cost as much more, as far as the step has room for it, and the overhead is
-    what is left at zero bytes. A decode step launches the kernels that a prefill pass launches and does less around
-    them, so the overhead of prefill caps it. Where neither tells, the interval of the overhead is wide and says so.
+    Only the KV cache grows with context, so the fit sees what a byte costs. The weights' bytes are taken to cost as
+    much, as far as the step has room for it, and the overhead is what is left at zero bytes. A decode step launches the
+    kernels that a prefill pass launches and does less around them, so the overhead of prefill caps it. Where neither
+    tells, the interval of the overhead is wide and says so.
     """
     floor = float(decode_floor(model, roof, context))
-    room = max(0.0, step - floor)
-    cost, loosest = _cost_of_a_byte(model, roof, fit, step)
     weights = float(decode_floor(model, roof, 0.0))
-    low = room if loosest is None else room - (loosest - 1) * weights
-    value, high, source = room - (cost - 1) * weights, room, "step time at zero bytes"
+    room = max(0.0, step - floor)
+    least, likely, most = (room - (cost - 1) * weights for cost in reversed(_cost_of_a_byte(model, roof, fit, step)))
+    source = "step time at zero bytes"
     if prefill_overhead is not None:
         cap = prefill_overhead.value if prefill_overhead.high is None else prefill_overhead.high
-        if cap < value:
+        if cap < likely:
             source = "at most the overhead of a prefill pass"
-        value, low, high = min(value, cap), min(low, cap), min(high, cap)
-    if fit is None or loosest is None:
-        low = 0.0
-    overhead = _clipped(value, low, high, room, source)
+        least, likely, most = min(least, cap), min(likely, cap), min(most, cap)
+    overhead = _clipped(likely, least, most, room, source)
     return Parts(step=step, floor=floor, overhead=overhead, side=_side(work.decode(model, context), roof))
 
 
-def _cost_of_a_byte(model: Model, roof: Roof, fit: DecodeFit | None, step: float) -> tuple[float, float | None]:
-    """Seconds per KV byte over the ceiling's: best value and the largest that the interval allows; 1 when unknown."""
-    if fit is None or not sharp(fit.per_context_token):
-        return 1.0, None
-    floor_slope = model.kv_bytes_per_token / roof.bandwidth.value
-    most = step / max(float(decode_floor(model, roof, 0.0)), 1e-12)
-    cost = fit.per_context_token.value / floor_slope
-    high = (fit.per_context_token.high or fit.per_context_token.value) / floor_slope
-    # A KV byte that costs more than a weight byte possibly can speaks of the attention kernel alone.
-    return (1.0, None) if cost > most else (max(1.0, cost), min(most, max(1.0, high)))
+def _cost_of_a_byte(model: Model, roof: Roof, fit: DecodeFit | None, step: float) -> tuple[float, float, float]:
+    """Seconds of a weight byte over the ceiling's: least, likely and most, from the slope over context.
+
+    At least 1, at most what fills the whole step. A slope too blunt to use leaves both ends open and 1 likely; one that
+    is steeper than any weight byte can be leaves the lower end open, since the attention kernel alone may be to blame.
+    """
+    fills = max(1.0, step / max(float(decode_floor(model, roof, 0.0)), 1e-12))
+    if fit is None or not sharp(fit.per_context_token) or model.kv_bytes_per_token == 0:
+        return 1.0, 1.0, fills
+    slope, floor_slope = fit.per_context_token, model.kv_bytes_per_token / roof.bandwidth.value
+    low, likely, high = (
+        min(fills, max(1.0, (slope.value if end is None else end) / floor_slope))
+        for end in (slope.low, slope.value, slope.high)
+    )
+    return (1.0 if slope.value / floor_slope > fills else low), likely, high
 
 
 def _clipped(value: float, low: float, high: float, room: float, source: str) -> Quantity:
