@@ -125,7 +125,7 @@ def test_ten_plantings_are_found_and_covered() -> None:
 
 BASE = Planted(3e-3, 10e-6, 0.0, 2e-3, 50e-9)
 MODERATE_LOAD = OtherLoad(rate=4, prompt=200, answer=50)
-HEAVY_LOAD = OtherLoad(rate=6, prompt=3000, answer=50)
+HEAVY_LOAD = OtherLoad(rate=8, prompt=6000, answer=100)
 
 FAULTS = {
     # name: (the plan's flags, check, phase, voids)
@@ -142,12 +142,16 @@ FAULTS = {
     "other load, no metrics": ({"other_load": HEAVY_LOAD, "metrics": False}, "alone", "run", False),
     "drifting clock": ({"clock_drift": 6.0}, "clock", "run", False),
 }
+SLOWER = ("drifting clock", "other load, no metrics")
+RARER = ("no stream", "withheld text", "wrong usage")
 
 
-@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize(
+    "fault", [pytest.param(name, marks=pytest.mark.slow) if name in RARER else name for name in FAULTS]
+)
 def test_a_fault_is_reported_by_its_check(fault: str) -> None:
     flags, name, phase, voids = FAULTS[fault]
-    seen = run(BASE.plan(**flags), 4.0 if fault == "drifting clock" else 1.8)
+    seen = run(BASE.plan(**flags), 4.0 if fault in SLOWER else 1.8)
     check = _named(seen, name, phase)
     assert check.status == "failed", check
     assert check.voids is voids

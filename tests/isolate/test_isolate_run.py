@@ -7,7 +7,7 @@ import itertools
 import pytest
 from isolate_fake import Fake
 
-from phasewise.errors import BrokenStream, Refused
+from phasewise.errors import BrokenStream, Refused, UsageError
 from phasewise.isolate.run import Isolation
 from phasewise.isolate.session import Progress
 from phasewise.record.observation import Check, Observation
@@ -193,6 +193,25 @@ def test_what_was_measured_is_kept(at: int, failure: BaseException) -> None:
         assert seen.prefill is not None
         assert seen.prefill.fit is not None
         assert seen.decode is None
+
+
+def test_a_first_request_that_takes_the_whole_budget_is_the_only_one() -> None:
+    fake = Fake(very_cold=100.0)
+    seen = run(fake, phases=("prefill",))
+    assert len(fake.asked) == 1
+    assert seen.prefill is None
+    assert seen.requests == 1
+    fake = Fake(very_cold=100.0)
+    assert run(fake, phases=("decode",)).decode is None
+    assert len(fake.asked) == 1
+
+
+@pytest.mark.parametrize(
+    "options", [{"budget_s": 0.0}, {"budget_s": float("nan")}, {"lengths": [16, 0]}, {"max_prompt": 0}]
+)
+def test_impossible_options_are_the_users_mistake(options: dict[str, object]) -> None:
+    with pytest.raises(UsageError):
+        run(Fake(), **options)
 
 
 def test_rows_tell_each_request() -> None:

@@ -14,8 +14,12 @@ def sample(
     reason: str | None = "length",
     prompt: int = 100,
     counted_prompt: int | None = 100,
+    last_is_empty: bool = False,
 ) -> Sample:
-    parts = tuple(Chunk(at=at, read=i, tokens=tokens, empty=False) for i, (at, tokens) in enumerate(chunks))
+    parts = tuple(
+        Chunk(at=at, read=i, tokens=tokens, empty=last_is_empty and i == len(chunks) - 1)
+        for i, (at, tokens) in enumerate(chunks)
+    )
     answer = Answer(
         sent_at=10.0,
         headers_at=parts[0].at,
@@ -100,3 +104,18 @@ def test_one_stretch_when_nobody_says_what_a_chunk_holds() -> None:
     assert only.tokens == 192
     assert only.tpot == pytest.approx(64 * 0.03 / 192)
     assert only.context == pytest.approx(100 + 193 / 2)
+
+
+def test_an_empty_last_chunk_is_no_token() -> None:
+    # llama.cpp closes with a chunk of empty text that brings the usage, often in the read of the last token.
+    chunks: list[tuple[float, int | None]] = [(11.0 + 0.01 * i, None) for i in range(100)]
+    closed = sample([*chunks, chunks[-1]], usage=100, asked=100, last_is_empty=True)
+    assert len(closed.carrying) == 100
+    assert len(closed.stretches()) == 2
+    told = sample([*((at, 1) for at, _ in chunks), (chunks[-1][0], 0)], usage=100, asked=100, last_is_empty=True)
+    assert len(told.carrying) == 100
+
+
+def test_empty_chunks_are_tokens_when_the_count_says_so() -> None:
+    chunks: list[tuple[float, int | None]] = [(11.0 + 0.01 * i, None) for i in range(100)]
+    assert len(sample(chunks, usage=100, asked=100, last_is_empty=True).carrying) == 100

@@ -11,7 +11,7 @@ from phasewise import fitting
 from phasewise.errors import Refused
 from phasewise.isolate import plan
 from phasewise.isolate.prefill import TOO_LONG, quantity
-from phasewise.isolate.sample import Sample, Shape
+from phasewise.isolate.sample import Sample, Shape, Stretch
 from phasewise.isolate.session import Session
 from phasewise.record.observation import DecodeFit, DecodeObservation, DecodePoint
 from phasewise.record.quantity import Quantity
@@ -39,6 +39,8 @@ def measure(session: Session, *, max_prompt: int | None = None) -> str:
     prompt = SHORT_PROMPT if context is None else max(1, min(SHORT_PROMPT, context // 4))
     room = MOST_ANSWER if context is None else max(2, context - prompt - plan.MARGIN)
     probe = session.ask("decode", Shape(prompt, min(PROBE_TOKENS, room)), warmup=True)
+    if session.left() <= 0:
+        return "the time budget was spent by the first request"
     answer = min(room, _answer(_step(probe), session.left()))
     session.ask("decode", Shape(prompt, answer))
     step = _step(session.samples[-1])
@@ -75,29 +77,10 @@ def observe(samples: Sequence[Sample]) -> DecodeObservation | None:
     short = groups[0]
     times = [sample.tpot for sample in short if sample.tpot is not None]
     tokens = statistics.median(sample.counted[0] for sample in short)
-    points, contexts, tpots = [], [], []
-    for group in groups:
-        split = [sample.stretches() for sample in group]
-        parts = statistics.mode(len(stretches) for stretches in split)
-        for part in zip(*(stretches for stretches in split if len(stretches) == parts), strict=True):
-            context, steps = (
-                statistics.median(p.context for p in part),
-                round(statistics.median(p.tokens for p in part)),
-            )
-            points.append(
-                DecodePoint(
-                    context=context,
-                    prompt_tokens=round(statistics.median(sample.prompt_tokens for sample in group)),
-                    generated=steps,
-                    tpot=_tpot([p.tpot for p in part], steps),
-                    samples=len(part),
-                )
-            )
-            contexts += [context] * len(part)
-            tpots += [p.tpot for p in part]
+    parts = [(group, part) for group in groups for part in _parts(group)]
     return DecodeObservation(
-        points=tuple(sorted(points, key=lambda point: point.context)),
-        fit=_fit(contexts, tpots, min(point.generated for point in points)),
+        points=tuple(sorted((_point(group, part) for group, part in parts), key=lambda point: point.context)),
+        fit=_fit([part for _, part in parts]),
         tpot=_tpot(times, tokens - 1),
         tpot_context=statistics.median(sample.prompt_tokens + sample.counted[0] / 2 for sample in short),
         tokens_per_chunk=_tokens_per_chunk(groups),
@@ -171,10 +154,31 @@ def _tpot(times: Sequence[float], steps: float) -> Quantity:
     return quantity(wide, "s", f"median of {len(times)} answers")
 
 
-def _fit(contexts: Sequence[float], tpots: Sequence[float], steps: int) -> DecodeFit | None:
+def _parts(group: Sequence[Sample]) -> list[tuple[Stretch, ...]]:
+    """Stretches that lie at the same place in the answers of one shape, together."""
+    split = [sample.stretches() for sample in group]
+    usual = statistics.mode(len(stretches) for stretches in split)
+    return list(zip(*(stretches for stretches in split if len(stretches) == usual), strict=True))
+
+
+def _point(group: Sequence[Sample], part: Sequence[Stretch]) -> DecodePoint:
+    steps = round(statistics.median(stretch.tokens for stretch in part))
+    return DecodePoint(
+        context=statistics.median(stretch.context for stretch in part),
+        prompt_tokens=round(statistics.median(sample.prompt_tokens for sample in group)),
+        generated=steps,
+        tpot=_tpot([stretch.tpot for stretch in part], steps),
+        samples=len(part),
+    )
+
+
+def _fit(parts: Sequence[Sequence[Stretch]]) -> DecodeFit | None:
+    contexts = [statistics.median(stretch.context for stretch in part) for part in parts for _ in part]
+    tpots = [stretch.tpot for part in parts for stretch in part]
     distinct = len(set(contexts))
     if distinct < 2:
         return None
+    steps = min(stretch.tokens for part in parts for stretch in part)
     fit = fitting.nonnegative([[1.0, c] for c in contexts], tpots, resolution=TIMESTAMP_S / 2 / steps)
     source = f"fit of TPOT over {distinct} contexts, {fit.samples} stretches"
     return DecodeFit(

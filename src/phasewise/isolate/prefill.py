@@ -99,7 +99,7 @@ def _climb(session: Session, rungs: Sequence[int], *, budget_s: float, chosen: b
     session.ask("prefill", Shape(rungs[0], 1), warmup=True)  # the first request of all may compile, load or connect
     for tokens in rungs:
         expected = session.expected_prefill(tokens)
-        if expected > (session.left() if chosen else budget_s / (2 * plan.PASSES)):
+        if session.left() <= 0 or expected > (session.left() if chosen else budget_s / (2 * plan.PASSES)):
             return taken, f"; prompts over {taken[-1]:,} tokens would not have fitted it" if taken else ""
         try:
             sample = session.ask("prefill", Shape(tokens, 1))

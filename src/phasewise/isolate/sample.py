@@ -85,9 +85,12 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def carrying(self) -> tuple[Chunk, ...]:
-        """The chunks from the first to the last that count as tokens."""
+        """The chunks that hold tokens: from the first to the last, without empty ones that are one too many."""
         answer = self.answer
-        return tuple(chunk for chunk in answer.chunks if answer.first_at <= chunk.at <= answer.last_at)
+        found = [c for c in answer.chunks if answer.first_at <= c.at <= answer.last_at and c.tokens != 0]
+        if len(found) > self.counted[0]:
+            found = [chunk for chunk in found if not chunk.empty]
+        return tuple(found)
 
     def stretches(self) -> list[Stretch]:
         """The answer in up to four stretches; one when the server does not show which chunk held how many tokens."""

@@ -7,6 +7,7 @@ import sys
 import time
 from datetime import UTC, datetime
 from importlib import metadata
+from urllib.parse import urlsplit, urlunsplit
 
 from phasewise import __version__
 from phasewise.record.envelope import Envelope, Status
@@ -22,7 +23,7 @@ def envelope(
     return Envelope(
         id=identity or new_id(target),
         command=command,
-        arguments=tuple(sys.argv[1:]),
+        arguments=tuple(_clean(argument) for argument in sys.argv[1:]),
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         duration_s=time.perf_counter() - started,
         status=status,
@@ -30,6 +31,17 @@ def envelope(
         versions={"phasewise": __version__, "python": platform.python_version()} | _versions(),
         host=f"{platform.system()} {platform.machine()}",
     )
+
+
+def _clean(argument: str) -> str:
+    """``argument`` without what may be secret in a URL: user, password, query and fragment."""
+    if "://" not in argument:
+        return argument
+    try:
+        parts = urlsplit(argument)
+    except ValueError:
+        return "(a URL that cannot be read)"
+    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
 
 
 def _versions() -> dict[str, str]:

@@ -16,9 +16,9 @@ COOLING_S = 2e-3
 CACHED = 0.02
 """Part of the prompt tokens that may come from a cache (a template's prefix, a BOS block)."""
 
-FLAT = 0.02
-FLAT_S = 0.2e-3
-"""TTFT that grows by no more than this over at least eightfold length is flat."""
+FLAT, FLAT_S, FLAT_PER_TOKEN_S = 0.02, 0.2e-3, 50e-9
+"""TTFT that grows over at least eightfold length by no more than this part, this time, and this much per token (sending
+and parsing a token id takes about as long) is flat."""
 
 TELLING_TOKENS = 1024
 """Shorter prompts may honestly cost the same: below the ridge prefill waits for the weights."""
@@ -91,6 +91,6 @@ def _growth(groups: dict[Shape, list[Sample]]) -> tuple[bool, str]:
     text = f"TTFT was {show(typical[short], 's')} at {short:,.0f} tokens and {show(typical[long], 's')} at {long:,.0f}"
     if long < TELLING_TOKENS or long < 8 * short:
         return False, f"{text}, too few tokens to tell whether it grows"
-    if typical[long] - typical[short] <= FLAT * typical[short] + FLAT_S:
+    if typical[long] - typical[short] <= FLAT * typical[short] + FLAT_S + FLAT_PER_TOKEN_S * (long - short):
         return True, f"{text}: it does not grow with the prompt, so prompts were not computed"
     return False, text

@@ -116,19 +116,32 @@ def clock(evidence: Evidence) -> list[Check]:
     member = np.repeat(np.arange(len(groups)), [len(group) for group in groups])
     times = np.array([sample.repeatable for group in groups for sample in group])
     at = np.array([sample.answer.sent_at for group in groups for sample in group])
-    kept, scatter = fitting.without_outliers(times, member)
-    times, at, member = times[kept], at[kept], member[kept]
-    usual = _by_group(times, member)
-    weight = (times / scatter.at(times)) ** 2
-    x, y = at - _by_group(at, member), times / usual - 1
-    slope = float((weight * x * y).sum() / (weight * x * x).sum())
-    degrees = len(times) - len(set(member.tolist())) - 1
-    error = math.sqrt(float((weight * (y - slope * x) ** 2).sum() / degrees / (weight * x * x).sum()))
+    slope, error = _trend(times, at, member)
     span = evidence.samples[-1].answer.ended_at - evidence.samples[0].answer.sent_at
-    change, half = slope * span, fitting.student(SURE, degrees) * error * span
+    change, half = slope * span, error * span
     text = f"times changed by {change:+.1%} (±{half:.1%}) over {show(span, 's')}, {slope * 60:+.1%} per minute"
     drifts = abs(change) - half > DRIFT
     return [Check(name="clock", phase="run", status="failed" if drifts else "passed", detail=text)]
+
+
+def _trend(times: fitting.Array, at: fitting.Array, member: NDArray[np.intp]) -> tuple[float, float]:
+    """Relative change of ``times`` per second and half the width of its interval.
+
+    Stragglers and scatter are judged with the trend of the round before taken out, or they would hide in it.
+    """
+    slope = error = 0.0
+    for _ in range(3):
+        level = times / np.maximum(0.1, 1 + slope * (at - _by_group(at, member)))
+        kept, scatter = fitting.without_outliers(level, member)
+        group = member[kept]
+        usual = _by_group(level[kept], group)
+        weight = (usual / scatter.at(usual)) ** 2
+        x = at[kept] - _by_group(at[kept], group)
+        y = times[kept] / usual - _by_group(times[kept] / usual, group)
+        slope = float((weight * x * y).sum() / (weight * x * x).sum())
+        degrees = max(1, len(group) - len(set(group.tolist())) - 1)
+        error = math.sqrt(float((weight * (y - slope * x) ** 2).sum() / degrees / (weight * x * x).sum()))
+    return slope, fitting.student(SURE, degrees) * error
 
 
 def _by_group(values: fitting.Array, member: NDArray[np.intp]) -> fitting.Array:
