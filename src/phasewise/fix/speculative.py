@@ -39,8 +39,8 @@ def speculative(patient: Patient) -> Remedy | Rejected:
         low=saved(0.5),
         high=saved(0.85),
         why=f"one weight read yields {tokens_per_step(ACCEPTANCE):.2g} tokens with {DRAFT} proposed and "
-        f"{ACCEPTANCE:.0%} accepted (assumed, as is a draft at {DRAFT_COST:.0%} of a step a token); the gain goes as "
-        "batches grow",
+        f"{ACCEPTANCE:.0%} accepted (assumed, as is a draft at {DRAFT_COST:.0%} of a step a token); the gain shrinks "
+        "as batches grow",
         verify="turn it on and profile again: TPOT by usage falls, and tokens per chunk show how many were accepted",
     )
 
