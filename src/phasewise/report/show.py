@@ -8,6 +8,7 @@ from typing import Literal
 
 import msgspec
 
+from phasewise.record.logs import Logs
 from phasewise.record.run import PAGE, Run
 
 Form = Literal["text", "html", "markdown", "json"]
@@ -51,6 +52,19 @@ def again(run: Run, folder: Path, form: Form, *, full: bool = False) -> None:
         from phasewise.report import markdown
 
         sys.stdout.write(markdown.profile(run))
+
+
+def logs(run: Run, found: Logs, *, as_json: bool) -> None:
+    """Print what request logs hold and what they cost."""
+    if as_json:
+        from phasewise.report.json.logs import logs as tree
+
+        document(tree(run, found))
+        return
+    from phasewise.report import terminal
+    from phasewise.report.terminal.logs import logs as text
+
+    terminal.print_report(text(run, found))
 
 
 def document(tree: dict[str, object]) -> None:
