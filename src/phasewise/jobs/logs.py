@@ -14,11 +14,12 @@ from phasewise.model import work
 from phasewise.model.model import Model
 from phasewise.model.work import Work
 from phasewise.observe.logs import section
+from phasewise.observe.logs.kept import Observed
 from phasewise.observe.logs.lengths import Lengths, Steps, together, total
-from phasewise.observe.logs.read import Observed, read_all
+from phasewise.observe.logs.read import read_all
 from phasewise.observe.logs.rows import Real
 from phasewise.predict.roofline import Roof, decode_floor, prefill_floor, roofs
-from phasewise.record.logs import Demand, LogFile, Logs
+from phasewise.record.logs import Beyond, Demand, LogFile, Logs
 from phasewise.record.machine import Machine
 from phasewise.record.observation import Phase
 from phasewise.record.prediction import FloorBound
@@ -88,7 +89,6 @@ def _section(found: tuple[Observed, ...], ground: Ground | str, run: Run, batch:
     whole = together(one.lengths for one in found)
     over = known("span", section.span(found))
     on = known("demands", ground)
-    max_context = run.model.max_context if run.model else None
     return Logs(
         files=tuple(_file(one, on, batch) for one in found),
         requests=whole.requests,
@@ -101,11 +101,19 @@ def _section(found: tuple[Observed, ...], ground: Ground | str, run: Run, batch:
         batch=batch,
         bounds=_bounds(whole, on, batch) if on else {},
         basis=f"{on.roof.basis} ceilings, {on.roof.dtype} matmuls" if on else "",
-        beyond=known("beyond", section.beyond(whole, max_context) if max_context else "no longest context is known"),
+        beyond=known("beyond", _beyond(whole, run)),
         reuse=known("reuse", section.reuse(found)),
         flags=flags,
         missing=missing,
     )
+
+
+def _beyond(whole: Lengths, run: Run) -> Beyond | str:
+    if run.model is None:
+        return "no model is named"
+    if run.model.max_context is None:
+        return "the model does not say how long a context it takes"
+    return section.beyond(whole, run.model.max_context)
 
 
 def _file(one: Observed, on: Ground | None, batch: int) -> LogFile:
@@ -148,9 +156,9 @@ def _bounds(lengths: Lengths, on: Ground, batch: int) -> dict[Phase, FloorBound]
     }
 
 
-def _bound(steps: Callable[[], Steps], on: Ground, of: Callable[[Real], Work]) -> FloorBound:
-    compute = total(steps(), lambda at: of(at).flops) / on.roof.compute.value
-    memory = total(steps(), lambda at: of(at).bytes) / on.roof.bandwidth.value
+def _bound(steps: Callable[[], Steps], on: Ground, work_at: Callable[[Real], Work]) -> FloorBound:
+    compute = total(steps(), lambda at: work_at(at).flops) / on.roof.compute.value
+    memory = total(steps(), lambda at: work_at(at).bytes) / on.roof.bandwidth.value
     return "compute" if compute > memory else "memory"
 
 

@@ -57,7 +57,7 @@ class Lengths(NamedTuple):
         return self.prompt.above(context) + answers, self.prompt.total + self.answer.total
 
 
-def total(steps: Steps, cost: Callable[[Real], Real]) -> float:
+def total(steps: Steps, cost: Callable[[Real], float | Real]) -> float:
     """The sum of ``cost`` over all of ``steps``."""
     return sum(float(np.dot(cost(at) + 0.0 * at, count)) for at, count in steps)
 

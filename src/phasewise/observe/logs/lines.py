@@ -56,7 +56,9 @@ def blocks(path: Path, read: Callable[[int], None] = lambda _: None) -> Iterator
     except EOFError:
         raise InputError(f"{shown(path)} is a gzip file cut short after line {line - 1:,}: copy it again.") from None
     except (gzip.BadGzipFile, zlib.error) as error:
-        raise InputError(f"{shown(path)} is a damaged gzip file after line {line - 1:,} ({error}): copy it again.") from None
+        raise InputError(
+            f"{shown(path)} is a damaged gzip file after line {line - 1:,} ({error}): copy it again."
+        ) from None
     except OSError as error:
         raise InputError(f"{shown(path)} cannot be read ({error.strerror}): name a request log.") from None
 

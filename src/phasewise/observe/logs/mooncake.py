@@ -1,7 +1,8 @@
 """Mooncake's traces: one JSON object per line with ``timestamp``, ``input_length``, ``output_length``, ``hash_ids``.
 
-https://github.com/kvcache-ai/Mooncake (FAST '25): timestamps in milliseconds from the start; an id stands for a block of
-512 prompt tokens and all that comes before it, so an id that was seen before is a block that a prefix cache would have.
+https://github.com/kvcache-ai/Mooncake (FAST '25): timestamps in milliseconds from the start; an id stands for a
+block of 512 prompt tokens and all that comes before it, so an id that was seen before is a block that a prefix cache
+would have.
 """
 
 from __future__ import annotations

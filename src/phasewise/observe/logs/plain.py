@@ -52,6 +52,6 @@ def _one(columns: list[int], head: Head, found: Header) -> int | None:
     if len(columns) > 1:
         names = " and ".join(f"{found.names[i][:40]!a}" for i in columns)
         raise InputError(
-            f"{shown(head.path)} line {head.line} has two columns for one thing, {names}: rename the one that is not meant."
+            f"{shown(head.path)} line {head.line} has two columns for one thing, {names}: rename all but one."
         )
     return columns[0] if columns else None

@@ -39,8 +39,8 @@ class Head(NamedTuple):
 class Rows(NamedTuple):
     """Requests in the order of the log, one item of each array per request.
 
-    ``prompt`` and ``answer`` are tokens, ``time`` seconds (None for a log that does not tell). ``block_ids`` are the ids
-    of the prompts' KV blocks, all requests' one after the other; None where a request has none.
+    ``prompt`` and ``answer`` are tokens, ``time`` seconds (None for a log that does not tell). ``block_ids`` are the
+    ids of the prompts' KV blocks, all requests' one after the other; None where a request has none.
     """
 
     prompt: Whole

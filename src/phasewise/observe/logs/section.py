@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from phasewise.observe.logs.histogram import Histogram
+from phasewise.observe.logs.kept import Observed
 from phasewise.observe.logs.lengths import Lengths
-from phasewise.observe.logs.read import Observed
 from phasewise.record.logs import Beyond, Rates, Reuse, Spread
 from phasewise.record.quantity import Quantity, reported
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -76,11 +76,14 @@ class _Table:
         return self.quick(block) or self.careful(block)
 
     def quick(self, block: Block) -> Rows | None:
-        """The rows of a block whose every line has the header's fields, without quotes or oddities; else None."""
-        cuts = _cuts(block.text, self.header)
+        """The rows of a block whose every line has the header's fields and no oddities; else None."""
+        bare = _unquoted(block.text, self.header.delimiter)
+        if bare is None or b"\0" in bare:
+            return None
+        text = np.frombuffer(bare, np.uint8)
+        cuts = _cuts(text, self.header)
         if cuts is None:
             return None
-        text = np.frombuffer(block.text, np.uint8)
         prompt = _counts(_cell_characters(text, cuts, self.columns.prompt))
         answer = _counts(_cell_characters(text, cuts, self.columns.answer))
         if prompt is None or answer is None:
@@ -100,10 +103,7 @@ class _Table:
     def careful(self, block: Block) -> Rows:
         """The same, a line at a time."""
         prompt, answer, time = [], [], []
-        for line, text in enumerate(block.text.decode("utf-8", "replace").split("\n")[:-1], block.line):
-            if not text.strip():
-                continue
-            fields = self._fields(text, line)
+        for line, fields in self._lines(block):
             prompt.append(self._count(fields, self.columns.prompt, line))
             answer.append(self._count(fields, self.columns.answer, line))
             if self.columns.time is not None:
@@ -111,21 +111,32 @@ class _Table:
         seconds = None if self.columns.time is None else np.array(time, np.float64) * self.columns.tick
         return Rows(np.array(prompt, np.int64), np.array(answer, np.int64), seconds, self.clock)
 
-    def _fields(self, text: str, line: int) -> list[str]:
+    def _lines(self, block: Block) -> Iterator[tuple[int, list[str]]]:
+        """Each line that is not blank: its number and its fields."""
+        wanted = len(self.header.names)
+        text = block.text.decode("utf-8", "replace").split("\n")[:-1]
+        reader = csv.reader(text, delimiter=self.header.delimiter, strict=True)
+        line = block.line
         try:
-            fields = next(csv.reader([text], delimiter=self.header.delimiter, strict=True))
+            for fields in reader:
+                if reader.line_num != line - block.line + 1:
+                    raise self._wrong(line, "has a quoted field that runs over its end: write one request per line")
+                if len(fields) == wanted:
+                    yield line, fields
+                elif len(fields) > 1 or "".join(fields).strip():
+                    raise self._wrong(
+                        line, f"has {len(fields)} fields where the header has {wanted}: correct or remove that line"
+                    )
+                line += 1
         except csv.Error as error:
             raise self._wrong(line, f"is not CSV ({error}): write one request per line, quotes in pairs") from None
-        wanted = len(self.header.names)
-        if len(fields) != wanted:
-            raise self._wrong(
-                line, f"has {len(fields)} fields where the header has {wanted}: correct or remove that line"
-            )
-        return fields
 
     def _count(self, fields: Sequence[str], column: int, line: int) -> int:
+        text = fields[column]
+        if text.isdecimal() and text.isascii() and len(text) < _WIDEST_COUNT:
+            return int(text)
         try:
-            return count(fields[column].strip())
+            return count(text.strip())
         except ValueError as error:
             raise self._bad_cell(fields, column, line, f"{error}: correct or remove that line") from None
 
@@ -151,7 +162,7 @@ def count(text: str) -> int:
         ValueError: it is none; says what it is.
     """
     try:
-        value = int(text) if text.isascii() and text.isdigit() and len(text) <= _WIDEST_COUNT else float(text)
+        value = float(text)
     except ValueError:
         raise ValueError("which is no number of tokens" if text else "empty where a number of tokens belongs") from None
     if value != value:
@@ -165,18 +176,31 @@ def count(text: str) -> int:
     return int(value)
 
 
-def _cuts(text: bytes, found: Header) -> Whole | None:
+def _unquoted(text: bytes, delimiter: str) -> bytes | None:
+    """``text`` without its quotes; None unless each pair encloses one whole field with nothing special in it."""
+    if b'"' not in text:
+        return text
+    characters = np.frombuffer(text, np.uint8)
+    special = (characters == ord(delimiter)) | (characters == ord("\n"))
+    quotes = np.flatnonzero(characters == ord('"'))
+    opening, closing = quotes[0::2], quotes[1::2]
+    if len(opening) != len(closing) or not bool(special[closing + 1].all()):
+        return None
+    if not bool((special[opening - 1] | (opening == 0)).all()):
+        return None
+    before = np.cumsum(special)
+    return text.replace(b'"', b"") if bool((before[opening] == before[closing]).all()) else None
+
+
+def _cuts(characters: Characters, found: Header) -> Whole | None:
     """Where each line's fields end: an array of lines × (fields + 1) places, the first one that before the line."""
     fields = len(found.names)
-    if b'"' in text or b"\0" in text:
-        return None
-    characters = np.frombuffer(text, np.uint8)
     ends = np.flatnonzero(characters == ord("\n"))
     marks = np.flatnonzero(characters == ord(found.delimiter))
     if len(marks) != len(ends) * (fields - 1):
         return None
-    marks = marks.reshape(len(ends), fields - 1)
-    cuts = np.column_stack([np.concatenate([[-1], ends[:-1]]), marks, ends])
+    before = np.concatenate([[-1], ends[:-1]])
+    cuts = np.column_stack([before, marks.reshape(len(ends), fields - 1), ends])
     return cuts if bool((cuts[:, 1:] > cuts[:, :-1]).all()) else None
 
 

@@ -18,8 +18,10 @@ def logs(run: Run, found: Logs) -> dict[str, object]:
             "schema": run.schema,
             "run": run.envelope,
             "status": run.envelope.status,
-            "model": run.model or why,
-            "accelerator": {"name": run.machine.name, "devices": run.machine.devices} if run.machine else why,
+            "model": run.model or Missing("no model is named"),
+            "accelerator": {"name": run.machine.name, "devices": run.machine.devices}
+            if run.machine
+            else Missing("no accelerator is named"),
             "basis": found.basis or why,
             "requests": found.requests,
             "prompt": _spread(found.prompt),
@@ -45,7 +47,11 @@ def logs(run: Run, found: Logs) -> dict[str, object]:
                 }
                 for one in found.files
             ],
-            "verdict": {"owner": stated.owner if stated else why, "text": view.owner(found)},
+            "verdict": {
+                "owner": stated.owner if stated else why,
+                "bound": found.bounds[stated.owner] if stated else why,
+                "text": view.owner(found),
+            },
             "next": view.next_step(found),
             "recap": {
                 column.name: {row[0].text: row[i].text for row in table.rows}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 from phasewise.record.logs import Demand, Logs, Spread
 from phasewise.record.observation import Phase
@@ -20,19 +21,20 @@ def owner(found: Logs) -> str:
     alone, stated = found.at(1), found.at(found.batch)
     if alone is None or stated is None:
         return f"No owner of the time: {found.missing.get('demands', 'nothing was predicted')}."
-    first = f"{_owns(stated)} of the accelerator's time at a decode batch of {found.batch:,}"
+    share = words.share(_largest(stated))
+    first = f"{stated.owner.capitalize()} owns {share} of the accelerators' time at a decode batch of {found.batch:,}"
     if found.batch == 1:
         return f"{first} (each request alone)."
-    same = "still owns" if alone.owner == stated.owner else "owns"
-    return f"{first}; alone, at batch 1, {alone.owner} {same} {words.share(_largest(alone))}."
-
-
-def _owns(demand: Demand) -> str:
-    return f"{demand.owner.capitalize()} owns {words.share(_largest(demand))}"
+    other = "it" if alone.owner == stated.owner else alone.owner
+    return f"{first}; alone, at batch 1, {other} owns {words.share(_largest(alone))}."
 
 
 def _largest(demand: Demand) -> float:
     return max(demand.prefill_share, demand.decode_share)
+
+
+def _owner(demand: Demand | None) -> Cell:
+    return say(words.NOTHING if demand is None else f"{demand.owner} {words.share(_largest(demand))}")
 
 
 def subject(run: Run, found: Logs) -> str:
@@ -59,7 +61,7 @@ def lengths(found: Logs) -> Table:
         (say(name), give(spread.tokens), *(Cell(words.count(n)) for n in _points(spread)))
         for name, spread in (("prompt", found.prompt), ("answer", found.answer))
     )
-    heads = columns("tokens of the", ">all", ">p50", ">p90", ">p99", ">longest", ">none")
+    heads = columns("tokens of the", ">all", ">p50", ">p90", ">p99", ">longest", ">empty")
     return Table(title="Lengths", columns=heads, rows=rows)
 
 
@@ -100,14 +102,12 @@ def batches(found: Logs) -> Table:
             Cell(words.count(demand.batch) + (" (stated)" if demand.batch == found.batch else "")),
             give(demand.prefill),
             give(demand.decode),
-            Cell(words.share(demand.prefill_share)),
-            Cell(words.share(demand.decode_share)),
-            say(demand.owner),
+            _owner(demand),
             Cell(words.NOTHING if demand.machines is None else f"{demand.machines.value:,.3g}", demand.machines),
         )
         for demand in found.demands
     )
-    heads = columns(">decode batch", ">prefill", ">decode", ">prefill", ">decode", "owner", ">machines busy")
+    heads = columns(">decode batch", ">prefill", ">decode", "owner", ">machines busy")
     note = (
         "Each prompt is prefilled alone, nothing of it cached; a decode step costs each of its requests its part. "
         "Machines busy: how many such machines the log keeps busy on average, at the floor."
@@ -119,17 +119,16 @@ def files(found: Logs) -> Table:
     """A line per file, at the stated batch."""
     rows = tuple(
         (
-            say(words.name(one.name)),
-            say(one.form),
+            say(f"{words.name(Path(one.name).name)} ({one.form})"),
             Cell(words.count(one.requests)),
             Cell(words.count(one.prompt_tokens.value), one.prompt_tokens),
             Cell(words.count(one.answer_tokens.value), one.answer_tokens),
             give(one.span),
-            say(words.NOTHING if one.demand is None else f"{one.demand.owner} {words.share(_largest(one.demand))}"),
+            _owner(one.demand),
         )
         for one in found.files
     )
-    heads = columns("file", "form", ">requests", ">tokens in", ">tokens out", ">span", "owner")
+    heads = columns("file", ">requests", ">tokens in", ">tokens out", ">span", "owner")
     return Table(title="Files", columns=heads, rows=rows)
 
 
@@ -137,7 +136,7 @@ def next_step(found: Logs) -> str:
     """What to do next, one sentence and a command."""
     demand = found.at(found.batch)
     if demand is None:
-        return f"Say what serves it: phasewise logs FILE {found.flags or '--model llama-3-8b --on h100-sxm'}"
+        return "Say what serves it: phasewise logs FILE --model llama-3-8b --on h100-sxm --batch 32"
     prompt, answer = max(1, found.prompt.p50), max(1, found.answer.p50)
     command = f"phasewise profile http://HOST:PORT {found.flags} --prompt {prompt} --answer {answer}"
     return f"{_lever(demand.owner, found)}; measure both phases at this log's median request: {words.clean(command)}"
