@@ -42,8 +42,6 @@ def parse(text: str, unit: Unit) -> float:
     if not found:
         raise UsageError(f"{text!r} is not a quantity in {unit}: {hint}.")
     value, suffix = float(found[1]), found[2]
-    if unit == "s" and not suffix:
-        suffix = "s"  # a bare number of seconds leaves no doubt
     for written in _WRITTEN.get(unit, (unit,)):
         if suffix.endswith(written):
             prefix = suffix.removesuffix(written).strip()
