@@ -96,7 +96,7 @@ def test_real_configs_have_the_exact_parameters(name: str, published: dict[str, 
     counted, kib = published[name]
     # configs.md counts matrices only: norms and biases are under 0.2% of any of these.
     assert total(model) / 1e9 == pytest.approx(float(counted), abs=0.0051 + 0.002 * float(counted))
-    assert sum(b.count * 2 * float(b.mixer.kv_elements(1.0)) for b in model.blocks) == kib * 1024
+    assert sum(b.count * 2 * b.mixer.kv_per_token for b in model.blocks) == kib * 1024
 
 
 def test_every_other_real_config_is_refused_by_name() -> None:

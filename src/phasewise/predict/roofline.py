@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Literal
 
 import msgspec
@@ -83,28 +84,35 @@ def decode_floor(model: Model, roof: Roof, context: Count, batch: Count = 1.0) -
 
 
 def ridge_tokens(model: Model, roof: Roof) -> float:
-    """Tokens per step at which reading the layers' weights and computing with them take equal time."""
-    step = work.decode(model, 0.0)
-    layers = [op for op in step.operations if op.name not in ("lm_head", "attention")]
-    flops = float(sum((op.flops for op in layers), 0.0))
-    return sum(op.weight_bytes for op in layers) / flops * roof.ridge
+    """Tokens per step at which reading the layers' weights and computing with them take equal time.
+
+    A mixture of experts reads more of them the more tokens there are, so that its ridge lies higher.
+    """
+
+    def intensity(tokens: float) -> float:
+        layers = [op for op in work.decode(model, 0.0, tokens).operations if op.name not in _NOT_LAYERS]
+        flops = float(sum((op.flops for op in layers), 0.0))
+        return flops / max(float(sum((op.weight_bytes for op in layers), 0.0)), 1.0)
+
+    return _crossing(lambda tokens: intensity(tokens) / roof.ridge) or float("inf")
+
+
+_NOT_LAYERS = ("lm_head", "attention", "indexer", "state")
 
 
 def attention_crossover(model: Model) -> float | None:
-    """Prompt length at which attention costs as many FLOPs as all the layers' weights; None if it never does.
+    """Prompt length at which attention costs as many FLOPs as the layers' weights; None if it never does.
 
-    With full attention in every layer it is P/(Σ H·h), P the weights outside the embeddings; P/(L·d) is the special
-    case H·h = d.
+    With full attention in every layer it is P/(Σ H·h), P the weights that a token uses outside the embeddings; P/(L·d)
+    is the special case H·h = d.
     """
-    shape = model.architecture
-    rest = 2.0 * shape.non_embedding
+    rest = 2.0 * model.architecture.non_embedding
+    return _crossing(lambda tokens: float(work.prefill(model, tokens).attention_flops) / (rest * tokens))
 
-    def ratio(tokens: float) -> float:
-        blocks = shape.blocks
-        pairs = sum(b.count * float(b.mixer.flops(b.mixer.pairs(tokens))) for b in blocks)
-        return pairs / (rest * tokens)
 
-    low, high = 1.0, 2.0**40
+def _crossing(ratio: Callable[[float], float]) -> float | None:
+    """Where a ratio that grows with tokens becomes 1, by bisection; None if it never does."""
+    low, high = 1e-3, 2.0**40
     if ratio(high) < 1:
         return None
     while high - low > 1e-9 * high:
