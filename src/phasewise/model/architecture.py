@@ -27,7 +27,8 @@ class Architecture(msgspec.Struct, frozen=True, kw_only=True):
         final_norm: weights of the final norm, and of others outside the blocks.
         positions: weights of a table of learned positions.
         head_extra: weights of the head beside vocab × hidden (biases).
-        embedding_extra: weights of the embedding beside vocab × hidden (projections, tables per layer).
+        embedding_extra: weights of the embedding beside vocab × hidden (tables per layer).
+        embedding_width: width of the tables where it is not the hidden size, with projections to it and back.
         encoder: what reads the prompt, or the audio, before the decoder starts.
         vision: the tower that turns images into tokens of the prompt; stated apart, costed where an image is given.
         prediction: weights of multi-token prediction layers; stated apart, no part of a plain step.
@@ -45,6 +46,7 @@ class Architecture(msgspec.Struct, frozen=True, kw_only=True):
     positions: int = 0
     head_extra: int = 0
     embedding_extra: int = 0
+    embedding_width: int | None = None
     encoder: Tower | None = None
     vision: Tower | None = None
     prediction: int = 0
@@ -102,14 +104,21 @@ class Architecture(msgspec.Struct, frozen=True, kw_only=True):
 
     def _outside(self) -> Weights:
         norms = self.final_norm + sum(block.norm_weights * block.count for block in self.blocks)
-        total: Weights = {"embedding": self.vocab * self.hidden + self.embedding_extra, "norm": norms}
+        total: Weights = {"embedding": self.table + self.embedding_extra, "norm": norms}
+        if self.embedding_width is not None:
+            total["qkv"] = 2 * self.embedding_width * self.hidden
         if self.positions:
             total["position"] = self.positions
         if self.encoder:
             total["encoder"] = self.encoder.parameters
         if not self.tied:
-            total["lm_head"] = self.vocab * self.hidden + self.head_extra
+            total["lm_head"] = self.table + self.head_extra
         return total
+
+    @property
+    def table(self) -> int:
+        """Weights of vocabulary × width: of the embedding, and of lm_head."""
+        return self.vocab * (self.hidden if self.embedding_width is None else self.embedding_width)
 
     @property
     def non_embedding(self) -> int:

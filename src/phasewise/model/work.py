@@ -100,7 +100,7 @@ def _matmuls(model: Model, passes: list[Pass]) -> list[Operation]:
         sources: Count = sum((one.source * one.batch for one in passes if not one.decode), 0.0)
         read = 0.0 if all(one.decode for one in passes) else 1.0
         operations.append(Operation("cross", 2.0 * stored["cross"] * sources, model.weight_bytes["cross"] * read))
-    head = 2.0 * (shape.vocab * shape.hidden) * logits
+    head = 2.0 * shape.table * logits
     return [*operations, Operation("lm_head", head, model.head_bytes)]
 
 

@@ -23,7 +23,7 @@ class Moe(FeedForward, frozen=True, kw_only=True):
         width: what experts take and give where it is not the hidden size (latent experts), with the projections into
             and out of it.
         shared: intermediate units of all shared experts together.
-        shared_gated: the same as ``gated`` for the shared ones.
+        shared_gated, shared_bias: the same as ``gated`` and ``bias`` for the shared ones.
         shared_gate: a gate on the shared expert's output (Qwen2-MoE and later).
         bias: biases in the experts.
         router_extra: weights of the router beside hidden × experts (biases, scales).
@@ -38,6 +38,7 @@ class Moe(FeedForward, frozen=True, kw_only=True):
     width: int | None = None
     shared: int = 0
     shared_gated: bool = True
+    shared_bias: bool = False
     shared_gate: bool = False
     bias: bool = False
     router_extra: int = 0
@@ -57,8 +58,9 @@ class Moe(FeedForward, frozen=True, kw_only=True):
             "experts": self.experts * self._expert(hidden),
         }
         if self.shared or latent:
-            found["shared_in"] = ways * hidden * self.shared + latent + (hidden if self.shared_gate else 0)
-            found["shared_out"] = hidden * self.shared + latent
+            biases = (ways * self.shared, hidden) if self.shared_bias else (0, 0)
+            found["shared_in"] = ways * hidden * self.shared + latent + (hidden if self.shared_gate else 0) + biases[0]
+            found["shared_out"] = hidden * self.shared + latent + biases[1]
         if self.extra:
             found["norm"] = self.extra
         return found
