@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import msgspec
 
+from phasewise.errors import UsageError
 from phasewise.model.architecture import Architecture
+from phasewise.model.feedforward.moe import Moe
 from phasewise.model.formats import Format
 from phasewise.model.parts import Block, Role
 from phasewise.model.passes import Count
+from phasewise.model.quantisation import HIGH
 from phasewise.record.model import ModelFacts
 from phasewise.record.quantity import Provenance, Quantity
-
-_HEAD: tuple[Role, ...] = ("embedding", "lm_head", "norm")
 
 
 class Model(msgspec.Struct, frozen=True, kw_only=True):
@@ -112,9 +113,26 @@ class Model(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
+def with_skew(model: Model, skew: float) -> Model:
+    """``model`` with that skew of its experts' routing (see ``Moe.distinct``).
+
+    Raises:
+        UsageError: a skew that is not -1 or a number from 0 to 10.
+    """
+    if skew != -1 and not 0 <= skew <= 10:
+        raise UsageError(f"a routing skew of {skew:g} is not -1 (balanced) or a power-law exponent from 0 to 10.")
+    blocks = tuple(
+        msgspec.structs.replace(block, mlp=msgspec.structs.replace(block.mlp, skew=float(skew)))
+        if isinstance(block.mlp, Moe)
+        else block
+        for block in model.architecture.blocks
+    )
+    return msgspec.structs.replace(model, architecture=msgspec.structs.replace(model.architecture, blocks=blocks))
+
+
 def bytes_in(architecture: Architecture, weights: Format) -> dict[Role, float]:
     """Bytes by role when every weight is in ``weights``, or in 16 bit where quantisers leave it so."""
     return {
-        role: count * (2.0 if weights.keeps_head and role in _HEAD else weights.bytes_per_element)
+        role: count * (2.0 if weights.keeps_head and role in HIGH else weights.bytes_per_element)
         for role, count in architecture.all_parameters().items()
     }

@@ -20,7 +20,6 @@ Role = Literal[
     "position",  # learned positions: a lookup
     "qkv",
     "output",
-    "gate",  # an attention's output gate
     "indexer",  # chooses the tokens that sparse attention reads
     "cross",  # makes K and V of an encoder's output, once per request
     "recurrence",  # convolutions, decays and steps of a recurrent mixer

@@ -20,7 +20,7 @@ class Attention(Mixer, frozen=True, kw_only=True):
         indexer: chooses what is attended to (MiniMax M3), None for all.
         qkv_bias, output_bias: biases on these projections.
         qk_norm: weights of query and key norms.
-        gate: weights of an output gate (Qwen3-Next): zero without one.
+        gate: weights of an output gate, which is a part of the query projection (Qwen3-Next): zero without one.
         sinks: one learned logit a head (gpt-oss).
         own_kv: False for a layer that reads the KV cache of an earlier one (Gemma 3n), and projects no K and V.
         shared_key_value: K serves as V too (Gemma 4's full layers): one projection, two cached tensors.
@@ -52,12 +52,10 @@ class Attention(Mixer, frozen=True, kw_only=True):
         if self.own_kv:
             qkv += self.kv_heads * (self.head_dim + (0 if self.shared_key_value else self.values))
         found: Weights = {
-            "qkv": hidden * qkv + (qkv if self.qkv_bias else 0),
+            "qkv": hidden * qkv + (qkv if self.qkv_bias else 0) + self.gate,
             "output": self.heads * self.values * hidden + (hidden if self.output_bias else 0),
             "norm": self.qk_norm + (self.heads if self.sinks else 0),
         }
-        if self.gate:
-            found["gate"] = self.gate
         if self.indexer:
             found["indexer"] = self.indexer.weights
         return found

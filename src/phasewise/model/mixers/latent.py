@@ -41,12 +41,10 @@ class Latent(Mixer, frozen=True, kw_only=True):
         down = hidden * query if self.q_rank is None else self.q_rank * (hidden + query)
         latent = hidden * (self.kv_rank + self.rope) + self.kv_rank * self.heads * (self.nope + self.value)
         found: Weights = {
-            "qkv": down + latent + self.bias,
+            "qkv": down + latent + self.bias + self.gate,
             "output": self.heads * self.value * hidden,
             "norm": (self.q_rank or 0) + self.kv_rank,
         }
-        if self.gate:
-            found["gate"] = self.gate
         if self.indexer:
             found["indexer"] = self.indexer.weights
         return found
