@@ -176,7 +176,7 @@ def _from_gguf(path: Path, weights: str | None, kv: str | None) -> Model:
     types, matmuls = tensors.types_by_bytes(header), tensors.types_by_bytes(header, lookup=False)
     kv_name, kv_bytes = formats.kv_bytes(kv or "fp16")
     name = header.metadata.get("general.name")
-    held = tensors.bytes_by_role(header)
+    held = tensors.bytes_by_role(header, shape.layers)
     source = f"{where}; KV cache in {kv_name} ({'as --kv says' if kv else 'the default of llama.cpp'})"
     format_ = formats.weights(weights) if weights else None
     return Model(
@@ -185,7 +185,7 @@ def _from_gguf(path: Path, weights: str | None, kv: str | None) -> Model:
         architecture=shape,
         weight_bytes=bytes_in(shape, format_)
         if format_
-        else {role: held.get(role, 0.0) for role in shape.parameters()},
+        else {role: held.get(role, 0.0) for role in shape.all_parameters()},
         weights_format=format_.name if format_ else types[0] + (f" (mixed: {', '.join(types)})" if types[1:] else ""),
         compute=format_.compute if format_ else _GGUF_COMPUTE.get(matmuls[0], formats.GGUF_QUANTISED),
         kv_format=kv_name,

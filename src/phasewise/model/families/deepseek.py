@@ -111,6 +111,7 @@ DEEPSEEK = Family(
     build=_v3,
     fill={"n_shared_experts": 1},
     kinds=(MOE, LATENT),
+    gguf=("deepseek2",),
 )
 
 KIMI_K2 = Family(

@@ -60,4 +60,5 @@ GLM_MOE = Family(
     fill={"n_shared_experts": 1},
     kinds=(MOE,),
     convention=_convention,
+    gguf=("glm4moe",),
 )

@@ -38,4 +38,6 @@ GPT_OSS = Family(
     build=_gpt_oss,
     kinds=(MOE,),
     convention=_convention,
+    gguf=("gpt-oss",),
+    full_every=2,
 )

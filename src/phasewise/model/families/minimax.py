@@ -70,6 +70,7 @@ MINIMAX_M2 = Family(
     classes=("MiniMaxM2ForCausalLM",),
     build=_m2,
     kinds=(MOE,),
+    gguf=("minimax-m2",),
 )
 
 MINIMAX_M3 = Family(

@@ -37,6 +37,7 @@ QWEN2_MOE = Family(
     classes=("Qwen2MoeForCausalLM",),
     build=_qwen2,
     kinds=(MOE,),
+    gguf=("qwen2moe",),
 )
 
 QWEN3_MOE = Family(
@@ -45,6 +46,7 @@ QWEN3_MOE = Family(
     classes=("Qwen3MoeForCausalLM",),
     build=_qwen3,
     kinds=(MOE,),
+    gguf=("qwen3moe", "qwen3vlmoe"),
 )
 
 QWEN3_VL_MOE = Family(
