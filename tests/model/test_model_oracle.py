@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from phasewise.model.architecture import Architecture
+from phasewise.model.checkpoint import role_of
 from phasewise.model.config import architecture, read
 from phasewise.model.families import FAMILIES
 
@@ -76,6 +77,22 @@ def test_every_family_has_the_parameters_that_transformers_instantiates(name: st
     assert (total(model), vision) == (golden["language"], golden["vision"])
     assert model.not_modelled == ()
     assert set(model.active()) <= set(model.parameters())
+
+
+@pytest.mark.parametrize("name", [name for name, golden in GOLDENS["variants"].items() if "tensors" in golden])
+def test_each_tensor_of_a_checkpoint_is_known_by_its_name(name: str) -> None:
+    golden = GOLDENS["variants"][name]
+    model = architecture(golden["config"], name)
+    held: dict[str | None, int] = {}
+    for tensor, elements in golden["tensors"].items():
+        role = role_of(tensor, model)
+        held[role] = held.get(role, 0) + elements
+    expected = {role: count for role, count in model.all_parameters().items() if count and role != "prediction"}
+    assert set(held) == set(expected)
+    assert sum(held.values()) == sum(expected.values())
+    for role, count in expected.items():
+        # A few norms and biases count as norms by their names and as a part of their mixer by the formula.
+        assert role in ("norm", "recurrence") or held[role] == pytest.approx(count, rel=0.02), role
 
 
 def test_every_family_with_an_oracle_has_variants_or_a_real_config() -> None:

@@ -32,24 +32,30 @@ _NAMES: tuple[tuple[Role, str], ...] = (
     ("vision", r"(^|\.)(vision_tower|vision_model|visual|multi_modal_projector|mm_projector)\."),
     ("prediction", r"(^|\.)(mtp|nextn|mtp_layers)\."),
     ("encoder", r"(^|\.)encoder\."),
-    ("norm", r"(norm|layernorm|ln_\w+|ln_f|layer_norm|norm_f|sinks|_hc|hc_head|cross_attn_\w+_gate)(\.|$)"),
+    (
+        "norm",
+        r"(norm|layernorm|ln_\w+|ln\d|pre_ln|feed_forward\.time_mix_\w+|layer_norm|norm_f|sinks|_hc|hc_head|cross_attn_\w+_gate)(\.|$)",
+    ),
     ("indexer", r"\.indexer\."),
     ("router", r"(mlp|ffn|feed_forward|block_sparse_moe|mixer|moe)\.(gate|router)\.(weight|bias)$"),
     ("shared_in", r"(shared_experts?\.|shared_mlp\.)(gate|up|w1|w3|gate_up|input)\w*|shared_expert_gate"),
     ("shared_out", r"(shared_experts?\.|shared_mlp\.)(down|w2|output)\w*"),
     ("experts", r"\.experts?\."),
     ("cross", r"(encoder_attn|EncDecAttention|cross_attn)\.(k|v|k_proj|v_proj)\."),
-    ("recurrence", r"(conv1d|A_log|dt_bias|dt_proj|x_proj|\.D$|compressor)"),
+    ("recurrence", r"(conv1d|A_log|dt_bias|dt_proj|x_proj|\.D$|compressor|time_(decay|first|faaaa|mix))"),
     ("lm_head", r"(^|\.)(lm_head|embed_out|output_layer|head)\.\w+$"),
     ("position", r"(wpe|embed_positions|position_embedding\w*)\."),
     ("embedding", r"(embed_tokens|wte|word_embeddings|embedding|embeddings|shared|embed_in)\.\w+$"),
     (
         "output",
-        r"(o_proj|out_proj|attn\.c_proj|attention\.dense|(SelfAttention|EncDecAttention)\.o|o_a_proj|o_b_proj)\.",
+        r"(o_proj|out_proj|attn\.c_proj|attn\.dense|attention\.(dense|output)|(SelfAttention|EncDecAttention)\.o|o_a_proj|o_b_proj)\.",
+    ),
+    ("mlp_out", r"(feed_forward\.value|down_proj|w2|c_proj|fc2|dense_4h_to_h|fc_out|wo|up_proj_out)\."),
+    (
+        "mlp_in",
+        r"(feed_forward\.(key|receptance)|gate_proj|up_proj|gate_up_proj|w1|w3|c_fc|fc1|dense_h_to_4h|fc_in|wi|wi_0|wi_1)\.",
     ),
     ("qkv", r"(attn|attention|SelfAttention|EncDecAttention|mixer|mamba)\.\w*"),
-    ("mlp_out", r"(down_proj|w2|c_proj|fc2|dense_4h_to_h|fc_out|wo|up_proj_out)\."),
-    ("mlp_in", r"(gate_proj|up_proj|gate_up_proj|w1|w3|c_fc|fc1|dense_h_to_4h|fc_in|wi\w*)\."),
 )
 """The first that is found in a tensor's name says its role."""
 
@@ -112,7 +118,8 @@ def _with_index(model: Model, directory: Path) -> Model:
     return msgspec.structs.replace(model, architecture=shape)
 
 
-def _role(name: str, shape: Architecture) -> Role | None:
+def role_of(name: str, shape: Architecture) -> Role | None:
+    """The role of the tensor called ``name`` in a checkpoint of ``shape``; None when it is not known."""
     layer = re.search(r"layers\.(\d{1,6})\.", name)
     if layer and int(layer[1]) >= shape.layers and not re.search("vis(ion|ual)|encoder", name):
         return "prediction"
@@ -122,7 +129,7 @@ def _role(name: str, shape: Architecture) -> Role | None:
 def _bytes_by_role(tensors: tuple[Tensor, ...], shape: Architecture) -> dict[Role, float]:
     found: dict[Role, float] = {}
     for tensor in tensors:
-        role = _role(tensor.name, shape)
+        role = role_of(tensor.name, shape)
         # A checkpoint may hold a copy of a tied head, which serving does not load.
         if role is not None and not (role == "lm_head" and shape.tied):
             found[role] = found.get(role, 0.0) + tensor.bytes
@@ -134,7 +141,7 @@ def _parameters(tensors: tuple[Tensor, ...], shape: Architecture) -> int:
     return sum(
         tensor.elements * _packed(tensor)
         for tensor in tensors
-        if not _SCALE.search(tensor.name) and not (shape.tied and _role(tensor.name, shape) == "lm_head")
+        if not _SCALE.search(tensor.name) and not (shape.tied and role_of(tensor.name, shape) == "lm_head")
     )
 
 

@@ -71,6 +71,11 @@ class Model(msgspec.Struct, frozen=True, kw_only=True):
         blocks = self.architecture.working
         return self.kv_element_bytes * sum(b.count * b.mixer.kv_per_token for b in blocks)
 
+    def request_bytes(self, context: Count) -> Count:
+        """Bytes that a request holds at ``context`` tokens: KV cache, no more than each window, and states."""
+        held = sum((b.count * b.mixer.kv_held(context) for b in self.architecture.working), 0.0 * context)
+        return self.kv_element_bytes * held + self.state_bytes_per_request
+
     @property
     def state_bytes_per_request(self) -> float:
         """Bytes that a request holds however long its context: recurrent states, K and V of an encoder's tokens."""

@@ -77,6 +77,10 @@ class Mixer(Part, frozen=True, kw_only=True):
         """Elements of KV cache that a token of context adds."""
         return 0.0
 
+    def kv_held(self, context: Count) -> Count:
+        """Elements of KV cache that ``context`` tokens take; a window holds no more than its own."""
+        return self.kv_per_token * context
+
     @property
     def kv_words(self) -> str:
         """How ``kv_per_token`` comes about, for --explain: ``8 heads × 128 × 2``."""

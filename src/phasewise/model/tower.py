@@ -33,6 +33,10 @@ class Tower(msgspec.Struct, frozen=True, kw_only=True):
     out: int = 0
 
     def flops(self, tokens: Count) -> Count:
-        """2·P·N, and attention in both directions: 4·H·h·N² a layer, or 4·H·h·N·w in windows."""
+        """Of the matmuls: 2·P·N."""
+        return 2.0 * self.matmul * tokens + self.once
+
+    def attention_flops(self, tokens: Count) -> Count:
+        """Attention in both directions: 4·H·h·N² a layer, or 4·H·h·N·w in windows."""
         near = tokens if self.window == 0 else self.window
-        return tokens * (2.0 * self.matmul + 4.0 * self.width * tokens + 4.0 * self.windowed * near) + self.once
+        return 4.0 * tokens * (self.width * tokens + self.windowed * near)

@@ -110,7 +110,9 @@ def _tower(model: Model, tower: Tower, role: Role, passes: tuple[Pass, ...]) -> 
     if not prompts or (role == "vision" and not tower.tokens):
         return []
     flops: Count = 0.0
+    attention: Count = 0.0
     for one in prompts:
         tokens = one.past + one.tokens if tower.tokens is None else float(tower.tokens)
         flops = flops + tower.flops(tokens) * one.batch
-    return [Operation(role, flops, model.weight_bytes[role])]
+        attention = attention + tower.attention_flops(tokens) * one.batch
+    return [Operation(role, flops, model.weight_bytes[role]), Operation("attention", attention)]

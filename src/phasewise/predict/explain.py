@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
 from phasewise.model.architecture import Architecture, Attention, Pass
@@ -40,11 +41,11 @@ def _model(model: Model) -> Iterator[Formula]:
             result=f"{model.active_parameters:,} ({model.active_parameters - parameters['embedding']:,} without the "
             "input embedding)",
         )
-    terms = [
-        f"{b.count} layers × {b.mixer.kv_words} × {model.kv_element_bytes:g} B"
-        for b in shape.working
-        if b.mixer.kv_per_token
-    ]
+    kinds: Counter[str] = Counter()
+    for block in shape.working:
+        if block.mixer.kv_per_token:
+            kinds[block.mixer.kv_words] += block.count
+    terms = [f"{count} layers × {words} × {model.kv_element_bytes:g} B" for words, count in kinds.items()]
     yield Formula(
         name="KV bytes per token",
         formula="layers × KV heads × head_dim × 2 (K and V) × bytes per element",
@@ -142,6 +143,11 @@ def _counted(model: Model, roof: Roof, found: Prediction) -> Iterator[Formula]:
 def _attention(shape: Architecture, tokens: float) -> Iterator[str]:
     """Attention's FLOPs in each kind of layer at ``tokens`` tokens."""
     seen = shape.seen_by_decoder(Pass(tokens))
+    for tower in (shape.encoder, shape.vision):
+        if tower:
+            yield show(
+                float(tower.attention_flops(float(tower.tokens) if tower.tokens is not None else tokens)), "FLOP", 4
+            )
     for block in shape.working:
         mixer = block.mixer
         if isinstance(mixer, Attention):

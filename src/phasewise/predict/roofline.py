@@ -10,6 +10,7 @@ import numpy as np
 
 from phasewise.model import work
 from phasewise.model.architecture import Count
+from phasewise.model.formats import SIXTEEN
 from phasewise.model.model import Model
 from phasewise.model.work import Work
 from phasewise.record.machine import Ceilings, Machine
@@ -32,6 +33,17 @@ class Roof(msgspec.Struct, frozen=True, kw_only=True):
     def ridge(self) -> float:
         """FLOPs per byte at which the two ceilings meet."""
         return self.compute.value / self.bandwidth.value
+
+
+def computes_in(model: Model, machine: Machine, roof: Roof) -> str:
+    """The dtype whose peak the matmuls are held against, and why, in one phrase for ModelFacts."""
+    said = f"{roof.dtype} ({roof.basis})"
+    best = model.compute[0]
+    if roof.dtype != best:
+        return f"{said}: {machine.name} has no known {best} rate for {model.weights_format} weights"
+    if roof.dtype in SIXTEEN and model.weights_format not in (*SIXTEEN, "f16", "f32"):
+        return f"{said}: {model.weights_format} weights are unpacked before the matmul"
+    return said
 
 
 def roofs(model: Model, machine: Machine) -> tuple[Roof, ...]:
@@ -106,8 +118,13 @@ def attention_crossover(model: Model) -> float | None:
     With full attention in every layer it is P/(Σ H·h), P the weights that a token uses outside the embeddings; P/(L·d)
     is the special case H·h = d.
     """
-    rest = 2.0 * model.architecture.non_embedding
-    return _crossing(lambda tokens: float(work.prefill(model, tokens).attention_flops) / (rest * tokens))
+
+    def ratio(tokens: float) -> float:
+        step = work.prefill(model, tokens)
+        rest = sum((op.flops for op in step.operations if op.name not in ("lm_head", *work.ATTENTION)), 0.0)
+        return float(step.attention_flops) / float(rest)
+
+    return _crossing(ratio)
 
 
 def _crossing(ratio: Callable[[float], float]) -> float | None:

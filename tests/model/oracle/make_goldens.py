@@ -59,12 +59,14 @@ def model(config: dict[str, Any]) -> torch.nn.Module:
     return found
 
 
-def counts(config: dict[str, Any]) -> dict[str, int]:
-    """Parameters of the language model and of the vision tower."""
+def counts(config: dict[str, Any], named: bool = False) -> dict[str, Any]:
+    """Parameters of the language model and of the vision tower; by name too, with layers and experts taken together."""
     total: Counter[str] = Counter(language=0, vision=0)
+    tensors: Counter[str] = Counter()
     for name, parameter in model(config).named_parameters():
         total["vision" if VISION.search(name) else "language"] += parameter.numel()
-    return dict(total)
+        tensors[re.sub(r"\.\d+(?=\.)", ".0", name)] += parameter.numel()
+    return {**total, "tensors": dict(tensors)} if named else dict(total)
 
 
 def main(files: list[Path]) -> None:
@@ -78,7 +80,7 @@ def main(files: list[Path]) -> None:
             print(f"left out: {file.stem}: {type(error).__name__}: {str(error)[:100]}")
     for name, config in configs().items():
         try:
-            variants[name] = {**counts(config), "config": config}
+            variants[name] = {"config": config, **counts(config, named="," not in name)}
         except Exception as error:
             print(f"left out: {name}: {type(error).__name__}: {str(error)[:200]}")
     versions = f"transformers {transformers.__version__}, torch {torch.__version__.split('+')[0]}"

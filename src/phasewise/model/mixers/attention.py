@@ -70,6 +70,11 @@ class Attention(Mixer, frozen=True, kw_only=True):
         """K·(h + v) elements, and the indexer's key; nothing where an earlier layer's cache is read."""
         return (self._elements if self.own_kv else 0.0) + (self.indexer.kv_per_token if self.indexer else 0.0)
 
+    def kv_held(self, context: Count) -> Count:
+        """No more tokens than the window or the chunk."""
+        most = self.window if self.chunk is None else self.chunk
+        return super().kv_held(context if most is None else np.minimum(context, float(most)))
+
     @property
     def kv_words(self) -> str:
         """heads × head_dim × 2."""

@@ -52,6 +52,10 @@ class Compressed(Mixer, frozen=True, kw_only=True):
         """h/rate elements, and the indexer's share; the window does not grow with the context."""
         return (self.head_dim / self.rate if self.rate else 0.0) + (self.indexer.kv_per_token if self.indexer else 0.0)
 
+    def kv_held(self, context: Count) -> Count:
+        """The entries, and the tokens of the window."""
+        return self.kv_per_token * context + self.head_dim * np.minimum(context, float(self.window))
+
     @property
     def kv_words(self) -> str:
         """head_dim / rate."""
