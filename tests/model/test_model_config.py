@@ -3,50 +3,17 @@
 from __future__ import annotations
 
 import json
-import re
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from phasewise.errors import InputError, UsageError
-from phasewise.model.architecture import Architecture
+from phasewise.model.architecture import Architecture, Attention
 from phasewise.model.config import architecture, read
-
-CONFIGS = Path(__file__).parents[3] / "shared" / "data" / "configs"
-
-# Parameters of the language model: transformers 5.24.0 with torch 2.13.0, AutoModelForCausalLM.from_config on the meta
-# device, sum of numel over named_parameters after tie_weights (Qwen2.5-VL: those outside `visual`).
-TOTALS = {
-    "Qwen__Qwen2-0.5B": 494_032_768,
-    "Qwen__Qwen2-7B": 7_615_616_512,
-    "Qwen__Qwen2.5-32B-Instruct": 32_763_876_352,
-    "Qwen__Qwen2.5-VL-7B-Instruct": 7_615_616_512,
-    "Qwen__Qwen3-0.6B": 596_049_920,
-    "Qwen__Qwen3-8B": 8_190_735_360,
-    "Qwen__Qwen3-32B": 32_762_123_264,
-    "allenai__OLMo-2-32B": 32_234_279_936,
-    "google__gemma-2-27b": 27_227_128_320,
-    "google__gemma-2-2b": 2_614_341_888,
-    "google__gemma-2b": 2_506_172_416,
-    "google__gemma-3-1b-it": 999_885_952,
-    "google__gemma-3-4b-it": 3_880_263_168,
-    "meta-llama__Llama-2-7b-hf": 6_738_415_616,
-    "meta-llama__Llama-2-13b-hf": 13_015_864_320,
-    "meta-llama__Llama-2-70b-hf": 68_976_648_192,
-    "meta-llama__Llama-3.2-1B": 1_235_814_400,
-    "meta-llama__Meta-Llama-3-8B": 8_030_261_248,
-    "meta-llama__Meta-Llama-3.1-8B": 8_030_261_248,
-    "meta-llama__Meta-Llama-3.1-70B": 70_553_706_496,
-    "microsoft__Phi-3-mini-4k-instruct": 3_821_079_552,
-    "microsoft__Phi-3-medium-4k-instruct": 13_960_238_080,
-    "microsoft__Phi-3.5-mini-instruct": 3_821_079_552,
-    "microsoft__phi-4": 14_659_507_200,
-    "mistralai__Mistral-7B-Instruct-v0.2": 7_241_732_096,
-    "nvidia__Llama-3.1-70B-Instruct-FP8": 70_553_706_496,
-}
 
 LLAMA = {
     "model_type": "llama",
@@ -70,44 +37,7 @@ def total(model: Architecture) -> int:
 
 
 def windows(model: Architecture) -> dict[int | None, int]:
-    return {block.mixer.window: block.count for block in model.blocks}
-
-
-@pytest.fixture(scope="module")
-def published() -> dict[str, tuple[str, float]]:
-    """The ``counted`` total in billions, as printed, and KV KiB per token of each file, from configs.md."""
-    page = CONFIGS.parent / "configs.md"
-    if not page.is_file():
-        pytest.skip("skipped: no shared data")
-    cells = [[cell.strip() for cell in line.split("|")] for line in page.read_text().splitlines()]
-    return {
-        row[1].removesuffix(".json"): (row[6].split(" / ")[0], float(row[8]))
-        for row in cells
-        if len(row) > 8 and re.fullmatch(r"[\d.]+", row[8])
-    }
-
-
-@pytest.mark.parametrize("name", TOTALS)
-def test_real_configs_have_the_exact_parameters(name: str, published: dict[str, tuple[str, float]]) -> None:
-    model = architecture(read(CONFIGS / f"{name}.json"), name)
-    assert total(model) == TOTALS[name]
-    if name == "google__gemma-3-4b-it":
-        return  # its file leaves out heads and vocabulary: configs.md counts without them
-    counted, kib = published[name]
-    # configs.md counts matrices only: norms and biases are under 0.2% of any of these.
-    assert total(model) / 1e9 == pytest.approx(float(counted), abs=0.0051 + 0.002 * float(counted))
-    assert sum(b.count * 2 * float(b.mixer.kv_elements(1.0)) for b in model.blocks) == kib * 1024
-
-
-def test_every_other_real_config_is_refused_by_name() -> None:
-    files = sorted(file for file in CONFIGS.glob("*.json") if file.stem not in TOTALS)
-    if not files:
-        pytest.skip("skipped: no shared data")
-    assert len(files) > 30
-    for file in files:
-        with pytest.raises(UsageError, match=r"not modelled yet|model_type is missing") as error:
-            architecture(read(file), file.name)
-        assert str(error.value).startswith(file.name)
+    return {block.mixer.window: block.count for block in model.blocks if isinstance(block.mixer, Attention)}
 
 
 def test_llama_3_8b_by_hand() -> None:
@@ -180,7 +110,7 @@ def test_sliding_windows(keys: dict[str, Any], expected: dict[int | None, int]) 
 
 
 def test_a_vision_model_counts_its_text_and_names_the_tower() -> None:
-    outer = {"model_type": "llava", "text_config": LLAMA, "vision_config": {"depth": 3}}
+    outer = {"model_type": "some_vlm", "text_config": LLAMA, "vision_config": {"depth": 3}}
     model = architecture(outer, "config.json")
     assert total(model) == 8_030_261_248
     assert len(model.not_modelled) == 1
@@ -207,9 +137,11 @@ def test_prediction_layers_are_named() -> None:
 def test_a_nested_config_leaves_out_class_defaults_and_a_top_level_one_does_not() -> None:
     # llava-1.5-7b-hf states of its Llama text model only what is not LlamaConfig's default.
     text = {"model_type": "llama", "vocab_size": 32064, "max_position_embeddings": 4096}
-    nested = architecture({"model_type": "llava", "text_config": text, "tie_word_embeddings": False}, "config.json")
+    nested = architecture(
+        {"model_type": "llava_next", "text_config": text, "tie_word_embeddings": False}, "config.json"
+    )
     assert total(nested) == 6_738_415_616 + 2 * 64 * 4096
-    with pytest.raises(InputError, match=r"config\.json: hidden_size is missing"):
+    with pytest.raises(InputError, match=r"config\.json: num_hidden_layers is missing"):
         architecture(text, "config.json")
 
 
@@ -224,12 +156,12 @@ def test_a_nested_config_leaves_out_class_defaults_and_a_top_level_one_does_not(
         ({"cross_attention_layers": [3]}, "cross-attention"),
         ({"block_configs": [{}]}, "mixed kinds"),
         ({"model_type": "nobody_knows", "num_experts": 4}, r"model_type 'nobody_knows'.*num_experts"),
-        ({"model_type": "gpt2"}, r"model_type 'gpt2' is not modelled yet: modelled are llama"),
+        ({"model_type": "xlnet"}, r"model_type 'xlnet' is not modelled yet: modelled are llama"),
         (
             {"model_type": "qwen3", "layer_types": ["linear_attention"] * 32, "use_sliding_window": True},
             "linear_attention",
         ),
-        ({"model_type": ..., "architectures": ["RWForCausalLM"]}, "RWForCausalLM"),
+        ({"model_type": ..., "architectures": ["XLNetLMHeadModel"]}, "XLNetLMHeadModel"),
     ],
 )
 def test_what_is_not_dense_is_never_counted_as_dense(keys: dict[str, Any], named: str) -> None:
@@ -244,7 +176,9 @@ def test_empty_expert_keys_do_not_make_a_mixture() -> None:
 
 
 def test_a_config_without_model_type_is_known_by_its_class() -> None:
-    assert shape(model_type=..., architectures=["LlamaForCausalLM"]) == shape()
+    known = shape(model_type=..., architectures=["LlamaForCausalLM"])
+    assert msgspec.structs.replace(known, notes=()) == shape()
+    assert "model_type (known by architectures)" in known.notes[0]
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from phasewise.model import work
-from phasewise.model.architecture import Architecture, Attention, Block, Mlp
+from phasewise.model.architecture import Architecture, Attention, Block, Mlp, Pass
 from phasewise.model.formats import WEIGHTS
 from phasewise.model.load import load
 from phasewise.model.model import Model, bytes_in
@@ -41,7 +41,7 @@ def test_pairs_are_what_a_loop_counts(tokens: int, past: int, window: int | None
     steps = 1000
     positions = (np.arange(tokens * steps) + 0.5) / steps + past
     counted = np.minimum(positions, window or np.inf).sum() / steps
-    assert float(attention.pairs(float(tokens), float(past))) == pytest.approx(counted, rel=1e-9)
+    assert float(attention.pairs(Pass(float(tokens), float(past)))) == pytest.approx(counted, rel=1e-9)
 
 
 @pytest.mark.parametrize("window", [None, 16])

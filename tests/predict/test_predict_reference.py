@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from phasewise.model import work
+from phasewise.model.architecture import Attention, Pass
 from phasewise.predict import napkin
 from phasewise.predict.predict import decode_step, predict, prefill_step
 from phasewise.predict.roofline import attention_crossover, decode_floor, floor, prefill_floor, ridge_tokens, roofs
@@ -85,9 +86,10 @@ def test_windows_bound_attention_by_hand() -> None:
     import msgspec
 
     block = MODEL.architecture.blocks[0]
+    assert isinstance(block.mixer, Attention)
     mixer = msgspec.structs.replace(block.mixer, window=512)
-    assert float(mixer.pairs(2000.0)) == pytest.approx(2000 * 512 - 512 * 512 / 2)
-    assert float(mixer.pairs(100.0)) == pytest.approx(100 * 100 / 2)
+    assert float(mixer.pairs(Pass(2000.0))) == pytest.approx(2000 * 512 - 512 * 512 / 2)
+    assert float(mixer.pairs(Pass(100.0))) == pytest.approx(100 * 100 / 2)
     shape = msgspec.structs.replace(MODEL.architecture, blocks=(msgspec.structs.replace(block, mixer=mixer),))
     windowed = msgspec.structs.replace(MODEL, architecture=shape)
     assert float(work.decode(windowed, 5000.0).kv_bytes) == 512 * KV

@@ -24,7 +24,7 @@ def fp8_matmuls(patient: Patient) -> Remedy | Rejected:
     faster = peak.value * patient.machine.devices
     before = after = 0.0
     for op in step.operations:
-        memory = (op.weight_bytes + float(op.kv_bytes)) / bandwidth
+        memory = float(op.weight_bytes + op.kv_bytes) / bandwidth
         before += max(float(op.flops) / compute, memory)
         after += max(float(op.flops) / (compute if op.name == "attention" else faster), memory)
     return floor_change(

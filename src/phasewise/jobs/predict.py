@@ -8,7 +8,7 @@ from phasewise.errors import UsageError
 from phasewise.jobs.envelope import envelope
 from phasewise.jobs.subject import Subject
 from phasewise.predict.predict import predict as predicted
-from phasewise.predict.roofline import roofs
+from phasewise.predict.roofline import computes_in, roofs
 from phasewise.record.run import Run
 
 
@@ -30,10 +30,9 @@ def predict(subject: Subject, *, prompt: int, answer: int, batch: int) -> Run:
             f"{machine.name} has no known rate for {' or '.join(model.compute)}: give --peak and --bandwidth."
         )
     roof = found[0]
-    model_on = f"{roof.dtype} ({roof.basis})"
     return Run(
         envelope=envelope("predict", machine.name, started),
-        model=model.facts(model_on),
+        model=model.facts(computes_in(model, machine, roof)),
         machine=machine,
         prediction=predicted(model, roof, prompt=prompt, answer=answer, batch=batch),
     )

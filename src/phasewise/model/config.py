@@ -18,14 +18,17 @@ from phasewise.model.architecture import Architecture
 from phasewise.model.families import BY_CLASS, BY_MODEL_TYPE, FAMILIES
 from phasewise.model.families.family import Family
 from phasewise.model.keys import Keys, shown, written
+from phasewise.model.vision import TOWERS
+from phasewise.model.vision.image import Image
 
 MOST_BYTES = 16 * 2**20
 """Size up to which a config is read; the largest public ones are under 1 MB."""
 
 _TEXT = ("text_config", "llm_config", "language_config")
+_VISION = "vision_config"
 _TOWERS = ("vision", "visual", "image", "video", "audio", "speech", "perceiver", "qformer", "projector")
 
-_OTHER_KINDS: tuple[tuple[str, tuple[str, ...]], ...] = (
+_UNUSUAL: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("mixture of experts", ("expert", "moe")),
     ("latent attention", ("kv_lora", "q_lora", "qk_nope", "qk_rope")),
     ("state-space or linear attention layers", ("mamba", "ssm_", "state_size", "linear_num", "linear_key", "rwkv")),
@@ -37,6 +40,14 @@ _OTHER_KINDS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("layers that share their KV cache", ("num_kv_shared_layers",)),
 )
 """What makes a model something else than a dense decoder: words in the names of its keys, when they hold something."""
+
+_NO_SHAPE = ("num_expert_group", "experts_per_token", "mamba_chunk_size", "full_attention_interval", "moe_layer_freq")
+"""Keys that match these words and hold numbers, but change neither weights nor work where the family does not ask.
+
+They are another name of a key that was read, how experts are grouped for routing, or how a kernel cuts its work.
+"""
+
+_AHEAD = ("num_nextn_predict_layers", "num_mtp_modules", "mtp_num_hidden_layers")
 
 
 def read(path: Path) -> dict[str, Any]:
@@ -62,8 +73,10 @@ def read(path: Path) -> dict[str, Any]:
     return config
 
 
-def architecture(config: Mapping[str, Any], where: str) -> Architecture:
+def architecture(config: Mapping[str, Any], where: str, image: tuple[int, int] | None = None) -> Architecture:
     """The architecture that ``config`` describes; ``where`` names it in errors.
+
+    ``image`` is the height and width of an image that each prompt holds, which the vision tower is then costed for.
 
     Raises:
         UsageError: a model that is not modelled yet; the sentence names its type and the keys that say so.
@@ -71,13 +84,42 @@ def architecture(config: Mapping[str, Any], where: str) -> Architecture:
     """
     text, outer = text_part(config, where)
     family = _family(text, where)
-    keys = Keys(text, where, defaults=family.nested if outer else None)
-    kinds = [*_other_kinds(text), *_other_kinds(outer)]
-    if kinds:
-        raise UsageError(f"{where}: a {family.name} model with {' and '.join(kinds)} is not modelled yet.")
+    nested = family.nested if outer else None
+    keys = Keys(text, where, defaults=nested, fills=family.fill, aliases=family.aliases)
+    around = Keys(outer, where)
     shape = family.build(keys)
-    tied = Keys(text, where).flag("tie_word_embeddings", Keys(outer, where).flag("tie_word_embeddings", shape.tied))
-    return msgspec.structs.replace(shape, tied=tied, not_modelled=tuple(_left_out({**text, **outer})))
+    shape = msgspec.structs.replace(
+        shape, tied=keys.flag("tie_word_embeddings", around.flag("tie_word_embeddings", shape.tied))
+    )
+    shape = _with_tower(shape, text, outer, where, Image(*image) if image else None)
+    seen = keys.read | around.read
+    unread = {key: value for key, value in {**text, **outer}.items() if key not in seen and not isinstance(value, dict)}
+    unread |= {key: value for key, value in text.items() if key not in seen}
+    left_out = [*shape.not_modelled, *_not_understood(unread, family, where), *_left_out({**text, **outer}, shape)]
+    return msgspec.structs.replace(shape, not_modelled=tuple(left_out), notes=tuple(_notes(keys, family, shape)))
+
+
+def _with_tower(
+    shape: Architecture, text: Mapping[str, Any], outer: Mapping[str, Any], where: str, image: Image | None
+) -> Architecture:
+    attach = TOWERS.get(str((outer or text).get("model_type")))
+    if attach is None or not (outer or _VISION in text):
+        if image:
+            raise UsageError(f"{where}: no vision tower of this model is modelled, so an image cannot be costed.")
+        return shape
+    around = Keys(outer or text, where)
+    return attach(shape, around.part(_VISION), around, image)
+
+
+def _notes(keys: Keys, family: Family, shape: Architecture) -> Iterator[str]:
+    missing = {name: written(value) for name, value in keys.assumed.items()}
+    if "model_type" not in keys.values:
+        missing["model_type"] = "known by architectures"
+    if missing:
+        named = ", ".join(f"{shown(name)} ({value})" for name, value in missing.items())
+        yield f"missing from {keys.where}, counted at the class's defaults: {named}"
+    if family.convention:
+        yield family.convention(shape)
 
 
 def text_part(config: Mapping[str, Any], where: str) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
@@ -100,7 +142,7 @@ def _family(text: Mapping[str, Any], where: str) -> Family:
     elif kind is None:
         raise InputError(f"{where}: model_type is missing: name a model's config.json.")
     known = f"modelled are {', '.join(family.name for family in FAMILIES)}"
-    reason = " and ".join(_other_kinds(text)) or known
+    reason = " and ".join(f"{name} ({keys})" for name, keys in _unusual(text)) or known
     raise UsageError(f"{where}: {_type(text)} is not modelled yet: {reason}.")
 
 
@@ -109,19 +151,36 @@ def _type(text: Mapping[str, Any]) -> str:
     return f"model_type {written(kind)}" if kind is not None else f"architectures {written(text['architectures'][0])}"
 
 
-def _other_kinds(keys: Mapping[str, Any]) -> Iterator[str]:
-    for kind, words in _OTHER_KINDS:
+def _unusual(keys: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Kinds of model that the names of ``keys`` speak of, each with the keys."""
+    for kind, words in _UNUSUAL:
         found = [key for key, value in keys.items() if value and any(word in key for word in words)]
         if found:
-            yield f"{kind} ({', '.join(shown(key) for key in found[:4])})"
+            yield kind, ", ".join(shown(key) for key in found[:4])
 
 
-def _left_out(keys: Mapping[str, Any]) -> Iterator[str]:
+def _not_understood(unread: Mapping[str, Any], family: Family, where: str) -> Iterator[str]:
+    """Refuse what the family is not meant to be; name what it is meant to be but does not ask for."""
+    for kind, named in _unusual(unread):
+        if kind not in family.kinds:
+            raise UsageError(f"{where}: a {family.name} model with {kind} ({named}) is not modelled yet.")
+    sizes = {key: value for key, value in unread.items() if _is_size(value) and key not in _NO_SHAPE}
+    for kind, named in _unusual(sizes):
+        yield f"{named}: not understood ({kind})"
+
+
+def _is_size(value: object) -> bool:
+    return (isinstance(value, int) and not isinstance(value, bool)) or isinstance(value, list | dict)
+
+
+def _left_out(keys: Mapping[str, Any], shape: Architecture) -> Iterator[str]:
     for key, value in keys.items():
         if isinstance(value, dict) and value and any(word in key for word in _TOWERS):
+            if key == _VISION and shape.vision:
+                continue
             yield f"{shown(key)}: another tower with its projector; only the language model is counted"
-    for key in ("num_nextn_predict_layers", "num_mtp_modules"):
-        if keys.get(key):
+    for key in _AHEAD:
+        if keys.get(key) and not shape.prediction:
             yield f"{key}: layers for multi-token prediction"
 
 

@@ -12,11 +12,14 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 
 from phasewise.errors import InputError, UsageError
-from phasewise.model.architecture import Architecture, Attention, Block, Mlp, Role
+from phasewise.model.architecture import Architecture
 from phasewise.model.families import BY_GGUF, FAMILIES
 from phasewise.model.families.family import Family, Windows
-from phasewise.model.gguf import GgufHeader, Tensor
+from phasewise.model.families.moe import MOE
+from phasewise.model.gguf import GgufHeader
+from phasewise.model.gguf_block import Layer, feed_forward, matrix, mixer
 from phasewise.model.keys import LAYERS, Keys, shown
+from phasewise.model.parts import FeedForward, Mixer, Role, Weights, stack
 from phasewise.units import show
 
 _BLOCK = re.compile(r"blk\.(\d{1,5})\.(.+)")
@@ -33,26 +36,41 @@ _PARTS: dict[str, Role] = {
     "attn_k": "qkv",
     "attn_v": "qkv",
     "attn_qkv": "qkv",
+    "attn_q_a": "qkv",
+    "attn_q_b": "qkv",
+    "attn_kv_a_mqa": "qkv",
+    "attn_kv_b": "qkv",
+    "attn_k_b": "qkv",
+    "attn_v_b": "qkv",
     "attn_output": "output",
     "ffn_gate": "mlp_in",
     "ffn_up": "mlp_in",
     "ffn_down": "mlp_out",
+    "ffn_gate_inp": "router",
+    "ffn_gate_exps": "experts",
+    "ffn_up_exps": "experts",
+    "ffn_gate_up_exps": "experts",
+    "ffn_down_exps": "experts",
+    "ffn_gate_inp_shexp": "shared_in",
+    "ffn_gate_shexp": "shared_in",
+    "ffn_up_shexp": "shared_in",
+    "ffn_down_shexp": "shared_out",
     "attn_norm": "norm",
     "attn_q_norm": "norm",
     "attn_k_norm": "norm",
+    "attn_q_a_norm": "norm",
+    "attn_kv_a_norm": "norm",
+    "attn_sinks": "norm",
     "post_attention_norm": "norm",
     "ffn_norm": "norm",
     "post_ffw_norm": "norm",
 }
 _LAYER = {f"{name}.{kind}": role for name, role in _PARTS.items() for kind in ("weight", "bias")}
 
-_TABLES = re.compile(r"(blk\.\d+\.)?(rope_(freqs|factors_long|factors_short)\.weight|attn_rot_embd)$")
-"""Tables of rotary frequencies: constants of under a kilobyte, no weights."""
+_TABLES = re.compile(r"(blk\.\d+\.)?(rope_(freqs|factors_long|factors_short)\.weight|attn_rot_embd|exp_probs_b.*)$")
+"""Tables of rotary frequencies, and biases that even out the load of experts: of a few kilobytes, and no weights."""
 
 _EXPERTS = re.compile(r"ffn_gate_inp|_exps\.|_shexp\.")
-
-Layer = dict[str, Tensor]
-"""The tensors of one block by the rest of their name."""
 
 
 def architecture(header: GgufHeader, where: str) -> Architecture:
@@ -77,30 +95,33 @@ def architecture(header: GgufHeader, where: str) -> Architecture:
     count = keys.count("block_count", LAYERS)
     if sorted(layers) != list(range(count)):
         raise InputError(f"{where}: {keys.prefix}block_count is {count} but the file holds {len(layers)} blocks.")
-    hidden, vocab = _matrix(embedding, where)
+    count -= _ahead(keys, count)
+    hidden, vocab = matrix(embedding, where)
     if hidden != keys.count("embedding_length"):
         raise keys.error("embedding_length", f"must be {hidden}, the width of the token embedding")
     windows = _windows(keys, family, count)
-    blocks = Counter(_block(keys, layers[number], number, hidden, windows[number]) for number in range(count))
-    if _matrix(whole.get("output.weight", embedding), where) != (hidden, vocab):
+    blocks = stack(_block(keys, layers[number], number, hidden, windows[number]) for number in range(count))
+    if matrix(whole.get("output.weight", embedding), where) != (hidden, vocab):
         raise InputError(f"{where}: output.weight is not as large as the token embedding: convert the file again.")
     return Architecture(
         family=family.name,
         hidden=hidden,
         vocab=vocab,
         tied="output.weight" not in whole,
-        blocks=tuple(Block(mixer=m, mlp=f, norm_weights=n, count=times) for (m, f, n), times in blocks.items()),
+        blocks=blocks,
         final_norm=sum(tensor.elements for name, tensor in whole.items() if _MODEL.get(name) == "norm"),
+        prediction=sum(tensor.elements for number in layers if number >= count for tensor in layers[number].values()),
         max_context=keys.optional("context_length"),
         not_modelled=tuple(_left_out(header, keys, family)),
     )
 
 
-def bytes_by_role(header: GgufHeader) -> dict[Role, float]:
-    """Exact bytes of the tensors of each role."""
+def bytes_by_role(header: GgufHeader, layers: int) -> dict[Role, float]:
+    """Exact bytes of the tensors of each role; those of blocks beyond ``layers`` are prediction layers'."""
     total: dict[Role, float] = {}
     for tensor in header.tensors:
-        role = _role(tensor.name)
+        found = _BLOCK.fullmatch(tensor.name)
+        role: Role | None = "prediction" if found and int(found[1]) >= layers else _role(tensor.name)
         if role:
             total[role] = total.get(role, 0.0) + tensor.bytes
     return total
@@ -135,8 +156,12 @@ def _family(header: GgufHeader, where: str) -> tuple[Family, Keys]:
             f"{where} is no language model (general.type {shown(str(kind))!r}): name a model's .gguf file."
         )
     keys = Keys(header.metadata, where, prefix=f"{name}.")
-    experts = keys.optional("expert_count", least=0) or any(_EXPERTS.search(tensor.name) for tensor in header.tensors)
-    if experts:
+    held = any(_EXPERTS.search(tensor.name) for tensor in header.tensors)
+    experts = keys.optional("expert_count", least=0) or 0
+    if experts and not held:
+        raise keys.error("expert_count", "must be 0 in a file that holds no experts")
+    family = BY_GGUF.get(name)
+    if held and (family is None or (MOE not in family.kinds and name != "llama")):
         raise UsageError(f"{where}: {shown(name)} with a mixture of experts is not modelled yet.")
     if name not in BY_GGUF:
         known = ", ".join(kind for family in FAMILIES for kind in family.gguf)
@@ -144,39 +169,29 @@ def _family(header: GgufHeader, where: str) -> tuple[Family, Keys]:
     return BY_GGUF[name], keys
 
 
-def _block(keys: Keys, layer: Layer, number: int, hidden: int, window: int | None) -> tuple[Attention, Mlp, int]:
-    where = f"{keys.where}: block {number}"
-    heads = _per_layer(keys, "attention.head_count", number)
-    kv_heads = _per_layer(keys, "attention.head_count_kv", number, heads)
-    if heads % kv_heads:
-        raise keys.error("attention.head_count_kv", f"must divide the {heads} heads")
-    width, _ = _matrix(_tensor(layer, "attn_output.weight", where), where)
-    if width % heads:
-        raise keys.error("attention.head_count", f"must divide the {width} columns of {where}'s attn_output")
-    intermediate, _ = _matrix(_tensor(layer, "ffn_down.weight", where), where)
-    _, up = _matrix(_tensor(layer, "ffn_up.weight", where), where)
-    norms = {name: tensor.elements for name, tensor in layer.items() if _LAYER.get(name) == "norm"}
-    qk_norm = sum(norms.pop(name, 0) for name in ("attn_q_norm.weight", "attn_k_norm.weight"))
-    attention = Attention(
-        heads=heads,
-        kv_heads=kv_heads,
-        head_dim=width // heads,
-        window=window,
-        qkv_bias="attn_q.bias" in layer or "attn_qkv.bias" in layer,
-        output_bias="attn_output.bias" in layer,
-        qk_norm=qk_norm,
-    )
-    gated = "ffn_gate.weight" in layer or up == 2 * intermediate
-    mlp = Mlp(intermediate=intermediate, gated=gated, bias="ffn_down.bias" in layer)
-    expected = {**attention.parameters(hidden), **mlp.parameters(hidden)}
-    for role in ("qkv", "output", "mlp_in", "mlp_out"):
-        held = sum(tensor.elements for name, tensor in layer.items() if _LAYER.get(name) == role)
-        if held != expected[role]:
+def _ahead(keys: Keys, blocks: int) -> int:
+    """Blocks at the end that predict further tokens."""
+    ahead = keys.optional("nextn_predict_layers", LAYERS, least=0) or 0
+    if ahead >= blocks:
+        raise keys.error("nextn_predict_layers", f"must be below the {blocks} blocks")
+    return ahead
+
+
+def _block(keys: Keys, layer: Layer, number: int, hidden: int, window: int | None) -> tuple[Mixer, FeedForward, int]:
+    mixes, mlp = mixer(keys, layer, number, window), feed_forward(keys, layer, number)
+    expected: Weights = {**mixes.parameters(hidden), **mlp.parameters(hidden)}
+    held: Weights = {}
+    for name, tensor in layer.items():
+        if name in _LAYER:
+            held[_LAYER[name]] = held.get(_LAYER[name], 0) + tensor.elements
+    norms = held.pop("norm", 0) - expected.pop("norm", 0)
+    for role in {**held, **expected}:
+        if held.get(role, 0) != expected.get(role, 0):
             raise InputError(
-                f"{where} holds {held:,} {role} weights where its shapes and {heads} heads ({kv_heads} for keys and "
-                f"values) make {expected[role]:,}: convert the file again."
+                f"{keys.where}: block {number} holds {held.get(role, 0):,} {role} weights where its shapes and heads "
+                f"make {expected.get(role, 0):,}: convert the file again."
             )
-    return attention, mlp, sum(norms.values())
+    return mixes, mlp, norms
 
 
 def _windows(keys: Keys, family: Family, layers: int) -> Windows:
@@ -196,27 +211,3 @@ def _left_out(header: GgufHeader, keys: Keys, family: Family) -> Iterator[str]:
     if others:
         names = ", ".join(shown(tensor.name) for tensor in others[:3]) + (", ..." if len(others) > 3 else "")
         yield f"{len(others)} tensors of {show(sum(tensor.bytes for tensor in others), 'B')}: {names}"
-
-
-def _per_layer(keys: Keys, name: str, number: int, default: int | None = None) -> int:
-    """A number that the file gives once, or as an array with one number per layer."""
-    value = keys.get(name)
-    if isinstance(value, tuple):
-        if number >= len(value):
-            raise keys.error(name, f"must have a number for block {number}")
-        return Keys({name: value[number]}, keys.where).count(name)
-    return keys.optional(name) or default or keys.count(name)
-
-
-def _tensor(layer: Layer, name: str, where: str) -> Tensor:
-    if name not in layer:
-        raise InputError(f"{where} has no {name}: convert the file again.")
-    return layer[name]
-
-
-def _matrix(tensor: Tensor, where: str) -> tuple[int, int]:
-    if len(tensor.shape) != 2:
-        raise InputError(
-            f"{where}: {shown(tensor.name)} is no matrix but {list(tensor.shape)}: convert the file again."
-        )
-    return tensor.shape[0], tensor.shape[1]

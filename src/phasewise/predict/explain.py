@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
+from phasewise.model.architecture import Architecture, Attention, Pass
 from phasewise.model.model import Model
+from phasewise.model.work import ATTENTION
 from phasewise.predict.roofline import Roof
 from phasewise.record.prediction import Formula, Prediction
 from phasewise.units import show
@@ -30,25 +33,43 @@ def _model(model: Model) -> Iterator[Formula]:
         numbers=f"{model.parameters:,} parameters in {model.weights_format}",
         result=show(model.resident_bytes, "B", 4),
     )
-    terms = [
-        f"{b.count} layers × {b.mixer.kv_heads} heads × {b.mixer.head_dim} × 2 × {model.kv_element_bytes:g} B"
-        for b in shape.blocks
-    ]
+    if model.active_parameters != model.parameters:
+        yield Formula(
+            name="active parameters",
+            formula="P of one token: all but the experts that it does not choose",
+            numbers=" + ".join(f"{count:,} {role}" for role, count in shape.active().items()),
+            result=f"{model.active_parameters:,} ({model.active_parameters - parameters['embedding']:,} without the "
+            "input embedding)",
+        )
+    kinds: Counter[str] = Counter()
+    for block in shape.working:
+        if block.mixer.kv_per_token:
+            kinds[block.mixer.kv_words] += block.count
+    terms = [f"{count} layers × {words} × {model.kv_element_bytes:g} B" for words, count in kinds.items()]
     yield Formula(
         name="KV bytes per token",
         formula="layers × KV heads × head_dim × 2 (K and V) × bytes per element",
-        numbers=" + ".join(terms),
+        numbers=" + ".join(terms) or "no layer has a KV cache",
         result=f"{model.kv_bytes_per_token:,.0f} B",
     )
+    if model.state_bytes_per_request:
+        yield Formula(
+            name="state per request",
+            formula="recurrent states and encoded tokens, whatever the context",
+            numbers=" + ".join(
+                f"{b.count} layers × {model.state_bytes_of(b):,.0f} B" for b in shape.working if model.state_bytes_of(b)
+            ),
+            result=show(model.state_bytes_per_request, "B", 4),
+        )
 
 
 def _napkin(model: Model, roof: Roof, found: Prediction) -> Iterator[Formula]:
     peak, bandwidth = show(roof.compute.value, "FLOP/s", 4), show(roof.bandwidth.value, "B/s", 4)
     n = found.prefill.tokens
-    p = f"{model.parameters / 1e9:.4g}e9"
-    weights = show(model.resident_bytes, "B", 4)
+    p = f"{model.active_parameters / 1e9:.4g}e9"
     pre, dec = found.prefill.napkin, found.decode.napkin
     batch = found.decode.batch
+    weights = show(float(model.touched_bytes(float(batch))), "B", 4)
     yield Formula(
         name="napkin prefill, math",
         formula="2 · P · N / peak",
@@ -58,7 +79,7 @@ def _napkin(model: Model, roof: Roof, found: Prediction) -> Iterator[Formula]:
     yield Formula(
         name="napkin prefill, reading the weights",
         formula="weights / bandwidth",
-        numbers=f"{weights} / {bandwidth}",
+        numbers=f"{show(pre.bytes, 'B', 4)} / {bandwidth}",
         result=show(pre.memory_s, "s"),
     )
     yield Formula(
@@ -83,11 +104,8 @@ def _counted(model: Model, roof: Roof, found: Prediction) -> Iterator[Formula]:
     attention = pre.attention_share * pre.flops
     yield Formula(
         name="attention in prefill",
-        formula="sum over layers of 4 · heads · head_dim · pairs; pairs = N²/2, fewer in a window",
-        numbers=" + ".join(
-            f"{b.count} × 4 × {b.mixer.heads} × {b.mixer.head_dim} × {float(b.mixer.pairs(float(n))):.4g}"
-            for b in shape.blocks
-        ),
+        formula="sum over layers of 2 · heads · (head_dim of K + of V) · pairs; pairs = N²/2, fewer in a window",
+        numbers=" + ".join(_attention(shape, float(n))) or "no layer has attention",
         result=f"{show(attention, 'FLOP')}, {100 * pre.attention_share:.1f}% of prefill",
     )
     yield Formula(
@@ -122,6 +140,25 @@ def _counted(model: Model, roof: Roof, found: Prediction) -> Iterator[Formula]:
     )
 
 
+def _attention(shape: Architecture, tokens: float) -> Iterator[str]:
+    """Attention's FLOPs in each kind of layer at ``tokens`` tokens."""
+    seen = shape.seen_by_decoder(Pass(tokens))
+    for tower in (shape.encoder, shape.vision):
+        if tower:
+            yield show(
+                float(tower.attention_flops(float(tower.tokens) if tower.tokens is not None else tokens)), "FLOP", 4
+            )
+    for block in shape.working:
+        mixer = block.mixer
+        if isinstance(mixer, Attention):
+            dims = mixer.head_dim + mixer.values
+            yield f"{block.count} × 2 × {mixer.heads} × {dims} × {float(mixer.pairs(seen)):.4g}"
+        else:
+            found = [op for op in mixer.operations(seen, 0.0) if op.name in ATTENTION]
+            if found:
+                yield f"{block.count} × {show(float(sum((op.flops for op in found), 0.0)), 'FLOP', 4)}"
+
+
 def _curves(model: Model, roof: Roof, found: Prediction) -> Iterator[Formula]:
     shape = model.architecture
     bytes_per_weight = found.ridge_tokens * 2 / roof.ridge
@@ -132,13 +169,14 @@ def _curves(model: Model, roof: Roof, found: Prediction) -> Iterator[Formula]:
         f"{show(roof.bandwidth.value, 'B/s', 4)}",
         result=show(round(found.ridge_tokens), "token"),
     )
-    width = sum(b.count * b.mixer.heads * b.mixer.head_dim for b in shape.blocks)
     crossover = found.attention_crossover_tokens
     yield Formula(
         name="attention crossover",
-        formula="N = P_layers / sum over layers of heads · head_dim (full attention)",
-        numbers=f"{shape.non_embedding:,} / {width:,}",
-        result="never: every layer has a window" if crossover is None else show(round(crossover), "token"),
+        formula="N at which attention costs 2 · P_layers · N FLOPs; P_layers / (L · heads · head_dim) when all is full",
+        numbers=f"2 × {shape.non_embedding:,} × N against attention's FLOPs at N",
+        result="never: attention grows no faster than the prompt"
+        if crossover is None
+        else show(round(crossover), "token"),
     )
     last = next((row for row in found.batch if row.batch == 64), found.batch[-1])
     yield Formula(

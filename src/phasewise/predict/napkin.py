@@ -1,4 +1,7 @@
-"""The back of an envelope: 2·P·N FLOPs, all weights read once, P every parameter."""
+"""The back of an envelope: 2·P·N FLOPs, all weights read once, P every parameter.
+
+Of a mixture of experts, P are the parameters that a token uses, and the weights read are those that the step touches.
+"""
 
 from __future__ import annotations
 
@@ -9,13 +12,14 @@ from phasewise.record.prediction import Napkin
 
 def prefill(model: Model, roof: Roof, tokens: float, batch: float = 1.0) -> Napkin:
     """Math for every prompt token against one read of the weights."""
-    return _napkin(2.0 * model.parameters * tokens * batch, model.resident_bytes, roof)
+    weights = float(model.touched_bytes(tokens * batch))
+    return _napkin(2.0 * model.active_parameters * tokens * batch, weights, roof)
 
 
 def decode(model: Model, roof: Roof, context: float, batch: float = 1.0) -> Napkin:
-    """One token's math per request against one read of the weights and of each request's KV cache."""
-    kv = model.kv_bytes_per_token * context * batch
-    return _napkin(2.0 * model.parameters * batch, model.resident_bytes + kv, roof)
+    """One token's math per request against one read of the weights and of each request's KV cache and state."""
+    held = model.kv_bytes_per_token * context + 2 * model.state_bytes_per_request
+    return _napkin(2.0 * model.active_parameters * batch, float(model.touched_bytes(batch)) + held * batch, roof)
 
 
 def _napkin(flops: float, bytes_: float, roof: Roof) -> Napkin:

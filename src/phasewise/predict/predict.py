@@ -68,7 +68,7 @@ def _step(step: Work, roof: Roof, tokens: int, batch: int, on_napkin: Napkin) ->
         tokens=tokens,
         batch=batch,
         flops=flops,
-        weight_bytes=step.weight_bytes,
+        weight_bytes=float(step.weight_bytes),
         kv_bytes=float(step.kv_bytes),
         bytes=bytes_,
         compute_s=compute,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Literal
 
 import msgspec
@@ -9,6 +10,7 @@ import numpy as np
 
 from phasewise.model import work
 from phasewise.model.architecture import Count
+from phasewise.model.formats import SIXTEEN
 from phasewise.model.model import Model
 from phasewise.model.work import Work
 from phasewise.record.machine import Ceilings, Machine
@@ -31,6 +33,17 @@ class Roof(msgspec.Struct, frozen=True, kw_only=True):
     def ridge(self) -> float:
         """FLOPs per byte at which the two ceilings meet."""
         return self.compute.value / self.bandwidth.value
+
+
+def computes_in(model: Model, machine: Machine, roof: Roof) -> str:
+    """The dtype whose peak the matmuls are held against, and why, in one phrase for ModelFacts."""
+    said = f"{roof.dtype} ({roof.basis})"
+    best = model.compute[0]
+    if roof.dtype != best:
+        return f"{said}: {machine.name} has no known {best} rate for {model.weights_format} weights"
+    if roof.dtype in SIXTEEN and model.weights_format not in (*SIXTEEN, "f16", "f32"):
+        return f"{said}: {model.weights_format} weights are unpacked before the matmul"
+    return said
 
 
 def roofs(model: Model, machine: Machine) -> tuple[Roof, ...]:
@@ -83,28 +96,40 @@ def decode_floor(model: Model, roof: Roof, context: Count, batch: Count = 1.0) -
 
 
 def ridge_tokens(model: Model, roof: Roof) -> float:
-    """Tokens per step at which reading the layers' weights and computing with them take equal time."""
-    step = work.decode(model, 0.0)
-    layers = [op for op in step.operations if op.name not in ("lm_head", "attention")]
-    flops = float(sum((op.flops for op in layers), 0.0))
-    return sum(op.weight_bytes for op in layers) / flops * roof.ridge
+    """Tokens per step at which reading the layers' weights and computing with them take equal time.
+
+    A mixture of experts reads more of them the more tokens there are, so that its ridge lies higher.
+    """
+
+    def intensity(tokens: float) -> float:
+        layers = [op for op in work.decode(model, 0.0, tokens).operations if op.name not in _NOT_LAYERS]
+        flops = float(sum((op.flops for op in layers), 0.0))
+        return flops / max(float(sum((op.weight_bytes for op in layers), 0.0)), 1.0)
+
+    return _crossing(lambda tokens: intensity(tokens) / roof.ridge) or float("inf")
+
+
+_NOT_LAYERS = ("lm_head", "attention", "indexer", "state")
 
 
 def attention_crossover(model: Model) -> float | None:
-    """Prompt length at which attention costs as many FLOPs as all the layers' weights; None if it never does.
+    """Prompt length at which attention costs as many FLOPs as the layers' weights; None if it never does.
 
-    With full attention in every layer it is P/(Σ H·h), P the weights outside the embeddings; P/(L·d) is the special
-    case H·h = d.
+    With full attention in every layer it is P/(Σ H·h), P the weights that a token uses outside the embeddings; P/(L·d)
+    is the special case H·h = d.
     """
-    shape = model.architecture
-    rest = 2.0 * shape.non_embedding
 
     def ratio(tokens: float) -> float:
-        blocks = shape.blocks
-        pairs = sum(b.count * float(b.mixer.flops(b.mixer.pairs(tokens))) for b in blocks)
-        return pairs / (rest * tokens)
+        step = work.prefill(model, tokens)
+        rest = sum((op.flops for op in step.operations if op.name not in ("lm_head", *work.ATTENTION)), 0.0)
+        return float(step.attention_flops) / float(rest)
 
-    low, high = 1.0, 2.0**40
+    return _crossing(ratio)
+
+
+def _crossing(ratio: Callable[[float], float]) -> float | None:
+    """Where a ratio that grows with tokens becomes 1, by bisection; None if it never does."""
+    low, high = 1e-3, 2.0**40
     if ratio(high) < 1:
         return None
     while high - low > 1e-9 * high:

@@ -24,6 +24,11 @@ class ModelFacts(msgspec.Struct, frozen=True, kw_only=True):
         kv_format: format of the KV cache.
         compute_dtype: the dtype whose peak the matmuls are judged against, and why, in one phrase.
         not_modelled: parts of the model whose cost is left out, each named; empty when all is counted.
+        active_without_embedding: the active count of publishers that leave the input embedding out.
+        vision_parameters: of the vision tower and its projector; in no other count here.
+        prediction_parameters: of multi-token prediction layers; in no other count here.
+        state_bytes_per_request: what a request holds however long its context: recurrent states, encoded tokens.
+        notes: what a reader should know of these counts.
     """
 
     name: str
@@ -39,3 +44,8 @@ class ModelFacts(msgspec.Struct, frozen=True, kw_only=True):
     kv_format: str
     compute_dtype: str
     not_modelled: tuple[str, ...] = ()
+    active_without_embedding: int = 0
+    vision_parameters: int = 0
+    prediction_parameters: int = 0
+    state_bytes_per_request: float = 0.0
+    notes: tuple[str, ...] = ()

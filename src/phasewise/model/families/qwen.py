@@ -10,17 +10,18 @@ from phasewise.model.keys import LAYERS, Keys
 
 
 def _qwen2(keys: Keys) -> Architecture:
-    return decoder(keys, "qwen2", tied=False, windows=_windows, qkv_bias=True)
+    return decoder(keys, "qwen2", tied=False, windows=windows, qkv_bias=True)
 
 
 def _qwen3(keys: Keys) -> Architecture:
     bias = keys.flag("attention_bias")
     return decoder(
-        keys, "qwen3", tied=False, windows=_windows, qkv_bias=bias, output_bias=bias, qk_norm="per head", head_dim=128
+        keys, "qwen3", tied=False, windows=windows, qkv_bias=bias, output_bias=bias, qk_norm="per head", head_dim=128
     )
 
 
-def _windows(keys: Keys, layers: int) -> Windows:
+def windows(keys: Keys, layers: int) -> Windows:
+    """A window only with ``use_sliding_window``, from layer ``max_window_layers`` on."""
     if not keys.flag("use_sliding_window"):
         return (None,) * layers
     first = keys.optional("max_window_layers", LAYERS, least=0)

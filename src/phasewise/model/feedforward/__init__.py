@@ -1,0 +1,1 @@
+"""The kinds of feed-forward networks, one file each."""
