@@ -43,8 +43,8 @@ def test_a_model_may_be_named_in_each_way(tmp_path: Path) -> None:
     other = tmp_path / "other.json"
     other.write_text(json.dumps(SMALL))
     assert load(str(other)).name == "other"
-    file = write(tmp_path / "tiny.gguf", "llama", **{"general.name": "Tiny \x1b[31mmodel"})
-    assert {load(text).name for text in (str(file), f"gguf:{file}")} == {"Tiny [31mmodel"}
+    file = write(tmp_path / "tiny.gguf", "llama", **{"general.name": "what the packer wrote"})
+    assert {load(text).name for text in (str(file), f"gguf:{file}")} == {"tiny"}
     renamed = file.rename(tmp_path / "blob-without-suffix")
     assert load(str(renamed)).weights_format == "f32"
     alone = tmp_path / "alone"

@@ -175,12 +175,11 @@ def _from_gguf(path: Path, weights: str | None, kv: str | None) -> Model:
     shape = tensors.architecture(header, where)
     types, matmuls = tensors.types_by_bytes(header), tensors.types_by_bytes(header, lookup=False)
     kv_name, kv_bytes = formats.kv_bytes(kv or "fp16")
-    name = header.metadata.get("general.name")
     held = tensors.bytes_by_role(header, shape.layers)
     source = f"{where}; KV cache in {kv_name} ({'as --kv says' if kv else 'the default of llama.cpp'})"
     format_ = formats.weights(weights) if weights else None
     return Model(
-        name=(shown(name) if isinstance(name, str) else "") or shown(path.stem),
+        name=shown(path.stem) or "model",
         source=f"{source}; weights in {format_.name} (as --weights says)" if format_ else source,
         architecture=shape,
         weight_bytes=bytes_in(shape, format_)
