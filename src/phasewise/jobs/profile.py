@@ -119,11 +119,11 @@ def _what_runs(
         machine = ceilings.with_measured(detect.this_cpu(), lambda doing, done: progress(doing, done))
     missing = []
     if model is None:
-        missing.append(f"--model (the server says it runs {engine.target.served_model!r})")
+        missing.append(f"--model (the server calls it {engine.target.served_model!r})")
     if machine is None:
-        missing.append("--on (an accelerator of the catalogue, or `this` for this machine)")
+        missing.append("--on (an accelerator's name, or `this` for this machine)")
     if missing:
-        return model, machine, f"what runs where is not known: give {' and '.join(missing)}"
+        return model, machine, f"unknown without {' and '.join(missing)}"
     if model and machine and not roofs(model, machine):
         dtypes = " or ".join(model.compute)
         return model, machine, f"no rate is known for {dtypes} on {machine.name}: give --peak and --bandwidth"
@@ -155,8 +155,7 @@ def _dtype(found: tuple[Roof, ...]) -> str:
 def _exit_code(run: Run) -> int:
     if run.envelope.status == "interrupted":
         return 130
-    judgement = run.judgement
-    doubted = judgement is not None and any(
-        phase is not None and not phase.believed for phase in (judgement.prefill, judgement.decode)
-    )
-    return 3 if run.envelope.status == "partial" or doubted else 0
+    checks = run.observation.checks if run.observation else ()
+    doubted = any(check.voids and check.status == "failed" for check in checks)
+    rung = run.judgement is not None and bool(run.judgement.alarms)
+    return 3 if run.envelope.status == "partial" or doubted or rung else 0

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from statistics import median
+
 import msgspec
 
 from phasewise.model.model import Model
@@ -38,26 +40,25 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def prefill_step(seen: PrefillObservation, tokens: float) -> Quantity:
-    """Measured TTFT at ``tokens``: by the fit where there is one, with the interval of the nearest length."""
-    nearest = min(seen.points, key=lambda point: abs(point.tokens - tokens))
+    """Measured TTFT at ``tokens``: by the fit where there is one, as uncertain as a typical length."""
     if seen.fit is None:
-        return nearest.ttft
-    return _read_off(seen.fit.at(tokens), nearest.ttft, seen.fit.residual, f"fit of TTFT at {tokens:,.0f} tokens")
+        return min(seen.points, key=lambda point: abs(point.tokens - tokens)).ttft
+    times = [point.ttft for point in seen.points]
+    return _read_off(seen.fit.at(tokens), times, seen.fit.residual, f"fit of TTFT at {tokens:,.0f} tokens")
 
 
 def decode_step(seen: DecodeObservation, context: float) -> Quantity:
-    """Measured step time at ``context``: by the fit where there is one, with the interval of the nearest context."""
+    """Measured step time at ``context``: by the fit where there is one, as uncertain as a typical context."""
     if seen.fit is None or not seen.points:
         return seen.tpot
-    nearest = min(seen.points, key=lambda point: abs(point.context - context))
     source = f"fit of step time at {context:,.0f} tokens of context"
-    return _read_off(seen.fit.at(context), nearest.tpot, seen.fit.residual, source)
+    return _read_off(seen.fit.at(context), [point.tpot for point in seen.points], seen.fit.residual, source)
 
 
-def _read_off(value: float, nearest: Quantity, residual: float, source: str) -> Quantity:
-    low = nearest.value if nearest.low is None else nearest.low
-    high = nearest.value if nearest.high is None else nearest.high
-    below, above = 1 - low / nearest.value, high / nearest.value - 1
+def _read_off(value: float, times: list[Quantity], residual: float, source: str) -> Quantity:
+    """``value`` with the median of the relative intervals: one disturbed point must not widen all the others."""
+    below = median([1 - (t.value if t.low is None else t.low) / t.value for t in times])
+    above = median([(t.value if t.high is None else t.high) / t.value - 1 for t in times])
     return measured(value, "s", source, low=value * (1 - max(below, residual)), high=value * (1 + max(above, residual)))
 
 

@@ -2,46 +2,71 @@
 
 from __future__ import annotations
 
-import msgspec
-
 from phasewise.judge import shares
 from phasewise.judge.case import Ask, Case, decode_step, prefill_step
 from phasewise.predict.request import decode_time
+from phasewise.predict.roofline import prefill_floor
 from phasewise.record.judgement import Bound, Split
 from phasewise.record.observation import DecodeObservation, PrefillObservation
 from phasewise.record.quantity import Quantity, measured
 
+REACH = 1.1
+"""A prompt this much longer than the longest one measured still counts as measured."""
+
 
 def splits(case: Case) -> tuple[Split, ...]:
-    """One split per asked request; none unless both phases were measured."""
+    """One split per asked request whose TTFT the measured prompts tell; none unless both phases were measured."""
     prefill, decode = case.observation.prefill, case.observation.decode
     if prefill is None or decode is None:
         return ()
-    return tuple(_split(case, prefill, decode, ask) for ask in case.asks)
+    found = (_split(case, prefill, decode, ask) for ask in case.asks)
+    return tuple(split for split in found if split is not None)
 
 
-def _split(case: Case, prefill: PrefillObservation, decode: DecodeObservation, ask: Ask) -> Split:
-    ttft = msgspec.structs.replace(prefill_step(prefill, float(ask.prompt)), source="fit of TTFT")
+def _split(case: Case, prefill: PrefillObservation, decode: DecodeObservation, ask: Ask) -> Split | None:
+    ttft = _ttft(case, prefill, ask)
+    if ttft is None:
+        return None
     steps = _decode(decode, ask)
     total = ttft.value + steps.value
+    low, high = (ttft.low or 0) + (steps.low or 0), (ttft.high or 0) + (steps.high or 0)
     return Split(
         prompt_tokens=ask.prompt,
         answer_tokens=ask.answer,
         weight=ask.weight,
         ttft=ttft,
         decode=steps,
-        total=measured(
-            total,
-            "s",
-            "TTFT and decode steps",
-            (ttft.low or 0) + (steps.low or 0),
-            (ttft.high or 0) + (steps.high or 0),
+        total=Quantity(
+            value=total, low=low, high=high, unit="s", provenance=ttft.provenance, source="TTFT and decode steps"
         ),
         prefill_share=ttft.value / total,
         decode_share=steps.value / total,
         owner="prefill" if ttft.value > steps.value else "decode",
         ttft_owner=_ttft_owner(case, prefill, ask, ttft.value),
+        sure=(ttft.low or 0) > (steps.high or 0) or (steps.low or 0) > (ttft.high or 0),
     )
+
+
+def _ttft(case: Case, seen: PrefillObservation, ask: Ask) -> Quantity | None:
+    """TTFT of the asked prompt; None where the measured lengths do not tell it.
+
+    Beyond them the fit is extended, as a prediction whose interval is that of its coefficients together; one length
+    tells nothing of another, and an extension below the floor is no TTFT.
+    """
+    longest = max(point.tokens for point in seen.points)
+    if seen.fit is None:
+        near = [point for point in seen.points if abs(point.tokens / ask.prompt - 1) < REACH - 1]
+        return near[0].ttft if near else None
+    if ask.prompt <= REACH * longest:
+        return prefill_step(seen, float(ask.prompt))
+    value = seen.fit.at(ask.prompt)
+    if case.ground and value < float(prefill_floor(*case.ground, float(ask.prompt))):
+        return None
+    powers = ((seen.fit.overhead, 1), (seen.fit.per_token, ask.prompt), (seen.fit.per_token2, ask.prompt**2))
+    low = sum((q.value if q.low is None else q.low) * power for q, power in powers)
+    high = sum((q.value if q.high is None else q.high) * power for q, power in powers)
+    source = f"fit of TTFT, extended from {longest:,} tokens"
+    return Quantity(value=value, low=low, high=high, unit="s", provenance="predicted", source=source)
 
 
 def _decode(seen: DecodeObservation, ask: Ask) -> Quantity:

@@ -46,6 +46,7 @@ def prefill(case: Case) -> PhaseVerdict | None:
         step=step,
         floor=_floor(parts),
         bound=parts.bound if parts else "unknown",
+        rival=parts.rival if parts else None,
         shares=parts.shares() if parts else (),
         utilisations=found,
         curve=curve.of_prefill(case, seen),
@@ -67,17 +68,23 @@ def decode(case: Case) -> PhaseVerdict | None:
     parts = shares.of_decode(*case.ground, seen.fit, at, step.value, _prefill_overhead(case)) if case.ground else None
     notes: list[str] = []
     mfu = utilisation.first(found, "mfu")
-    if mfu is not None:
+    by_math = parts is not None and parts.side == "compute"
+    if by_math:
+        notes.append("under these ceilings the math of a step takes longer than its bytes, so it is judged by MFU")
+    elif mfu is not None:
         notes.append(f"{show(mfu.value, '1', 2)} MFU is normal for decode at batch 1: it waits for bytes, not for math")
+    if at != ask.prompt + ask.answer / 2:
+        notes.append(f"taken apart at {at:,.0f} tokens, the measured context nearest to the middle of the answer")
     return PhaseVerdict(
         phase="decode",
-        yardstick="mbu",
-        headline=utilisation.first(found, "mbu"),
+        yardstick="mfu" if by_math else "mbu",
+        headline=utilisation.first(found, "mfu" if by_math else "mbu"),
         why_null="" if case.ground else case.why_null,
         at_tokens=at,
         step=step,
         floor=_floor(parts),
         bound=parts.bound if parts else "unknown",
+        rival=parts.rival if parts else None,
         shares=parts.shares() if parts else (),
         utilisations=found,
         curve=curve.of_decode(case, seen),
@@ -101,16 +108,13 @@ def _floor(parts: Parts | None) -> Quantity | None:
 
 def _close(parts: Parts | None) -> list[str]:
     """A sentence when the interval of the overhead leaves open which part is the largest."""
-    if parts is None:
+    if parts is None or parts.rival is None:
         return []
     low, high = parts.overhead.low or 0.0, parts.overhead.high or 0.0
-    room = max(0.0, parts.step - parts.floor)
-    if low < room / 2 < high and room > parts.floor:
-        return [
-            f"overhead ({show(low, 's')} to {show(high, 's')}) and kernel time cannot be told apart here: a sweep over "
-            "batch or a trace would"
-        ]
-    return []
+    return [
+        f"whether {parts.bound} or {parts.rival} is the largest part is within the interval of the overhead "
+        f"({show(low, 's')} to {show(high, 's')}): a sweep over batch or a trace would tell"
+    ]
 
 
 def believed(checks: tuple[Check, ...], phase: Phase) -> bool:

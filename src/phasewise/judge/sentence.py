@@ -31,10 +31,10 @@ def verdict(
     """Which phase owns the time and what it is bound on, or why that cannot be said."""
     if rung:
         return _none(f"No verdict: {rung[0].text}")
-    doubted = [phase for phase in (prefill, decode) if phase is not None and not phase.believed]
-    if doubted:
-        failed = next(c for c in checks if c.voids and c.status == "failed" and c.phase in (doubted[0].phase, "run"))
-        return _none(f"No verdict: the {doubted[0].phase} figures are not to be believed, {_lower(failed.detail)}")
+    failed = next((check for check in checks if check.voids and check.status == "failed"), None)
+    if failed:
+        whose = "" if failed.phase == "run" else f"{failed.phase} "
+        return _none(f"No verdict: the {whose}figures are not to be believed, {_lower(failed.detail)}")
     if prefill is None or decode is None:
         return _one_phase(prefill or decode)
     return _both(prefill, decode, splits, mix)
@@ -44,7 +44,10 @@ def _both(
     prefill: PhaseVerdict, decode: PhaseVerdict, splits: tuple[Split, ...], mix: tuple[float, float] | None
 ) -> Verdict:
     if not splits or mix is None:
-        return _none("No verdict: nothing says how long a request takes.")
+        return _none(
+            "No verdict: the prompts that were measured do not tell how long the stated one takes; give more time "
+            f"(--budget) or a shorter request (--prompt). Alone, prefill{_tail(prefill)}; decode{_tail(decode)}."
+        )
     owner = prefill if mix[0] > mix[1] else decode
     share = max(mix)
     first = splits[0]
@@ -53,6 +56,11 @@ def _both(
         if len(splits) == 1
         else f"the time over the mix of {len(splits)} requests"
     )
+    if len(splits) == 1 and not first.sure:
+        return _none(
+            f"Which phase owns {request} is within the noise: prefill takes {first.ttft}, decode {first.decode}. "
+            f"Alone, prefill{_tail(prefill)}; decode{_tail(decode)}."
+        )
     text = f"{owner.phase.capitalize()} owns {show(share, '1', 2)} of {request}"
     return Verdict(owner=owner.phase, bound=owner.bound, text=f"{text}{_bound(owner)}.")
 
@@ -62,7 +70,8 @@ def _bound(phase: PhaseVerdict) -> str:
         return f"; what it is bound on cannot be said: {phase.why_null}"
     largest = phase.shares[0]
     yardstick = f"{show(phase.headline.value, '1')} {phase.yardstick.upper()}"
-    return f" and is {BOUNDS[phase.bound]}: {show(largest.fraction.value, '1', 2)} of its step, {yardstick}"
+    bound = BOUNDS[phase.bound] + (f", or {BOUNDS[phase.rival]}: this run cannot tell which" if phase.rival else "")
+    return f" and is {bound}: {show(largest.fraction.value, '1', 2)} of its step, {yardstick}"
 
 
 def _one_phase(phase: PhaseVerdict | None) -> Verdict:

@@ -48,7 +48,21 @@ class Parts(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def bound(self) -> Bound:
         """The largest part."""
-        return self.shares()[0].name
+        return self._largest(self.overhead.value)
+
+    @property
+    def rival(self) -> Bound | None:
+        """Another part that is the largest at one end of the overhead's interval; None when the bound is sure."""
+        ends = (self.overhead.low or 0.0, self.overhead.value if self.overhead.high is None else self.overhead.high)
+        return next((name for name in map(self._largest, ends) if name != self.bound), None)
+
+    def _largest(self, overhead: float) -> Bound:
+        parts: dict[Bound, float] = {
+            self.side: self.floor,
+            "overhead": overhead,
+            "kernel": self.step - self.floor - overhead,
+        }
+        return max(parts, key=lambda name: parts[name])
 
 
 def _part(seconds: Quantity, step: float) -> Quantity:

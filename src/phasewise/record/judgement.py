@@ -67,6 +67,7 @@ class PhaseVerdict(msgspec.Struct, frozen=True, kw_only=True):
         step: measured time of that step.
         floor: predicted least time of that step, None without model or machine.
         bound: the largest part of the step.
+        rival: another part that may be the largest, within the interval of the overhead.
         shares: all parts, largest first; empty without a floor.
         utilisations: every figure, for the table.
         curve: fit and floor over what was measured, every measured length or context among them, in rising order.
@@ -83,6 +84,7 @@ class PhaseVerdict(msgspec.Struct, frozen=True, kw_only=True):
     floor: Quantity | None
     bound: Bound
     shares: tuple[Share, ...]
+    rival: Bound | None = None
     utilisations: tuple[Utilisation, ...]
     curve: tuple[CurvePoint, ...] = ()
     notes: tuple[str, ...] = ()
@@ -92,7 +94,8 @@ class PhaseVerdict(msgspec.Struct, frozen=True, kw_only=True):
 class Split(msgspec.Struct, frozen=True, kw_only=True):
     """Who owns the time of one request.
 
-    ``owner`` is ``prefill`` or ``decode``; ``ttft_owner`` the largest part of TTFT; shares are of the total.
+    ``owner`` is ``prefill`` or ``decode``, and ``sure`` says whether their intervals lie apart; ``ttft_owner`` is the
+    largest part of TTFT; shares are of the total. A TTFT beyond the longest prompt measured is ``predicted``.
     ``weight`` is the request's part of the user's mix (1 when there is one request).
     """
 
@@ -106,6 +109,7 @@ class Split(msgspec.Struct, frozen=True, kw_only=True):
     decode_share: float
     owner: Phase
     ttft_owner: Bound
+    sure: bool = True
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):

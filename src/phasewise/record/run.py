@@ -56,10 +56,11 @@ def save(run: Run, root: Path = RUNS) -> Path:
         InputError: the folder cannot be written.
     """
     folder = root / run.envelope.id
+    content = msgspec.json.format(msgspec.json.encode(run), indent=1)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         partial = folder / "run.json.partial"
-        partial.write_bytes(msgspec.json.format(msgspec.json.encode(run), indent=1))
+        partial.write_bytes(content)
         partial.replace(folder / "run.json")
     except OSError as error:
         raise InputError(f"{folder} cannot be written ({error.strerror}): give --out a folder that can.") from None
