@@ -24,7 +24,7 @@ _AGREE = 0.001
 
 _SCALE = re.compile(
     r"(_scale|_scale_inv|_scale_2|\.scales|_scales|\.qzeros|\.g_idx|input_scale|weight_shape|zero_point|absmax|quant_map"
-    r"|e_score_correction_bias|expert_bias|rotary_emb\.inv_freq|masked_bias|attn\.bias|quant_state\.\w+|tid2eid)$"
+    r"|gate\.e_score_correction_bias|expert_bias|rotary_emb\.inv_freq|masked_bias|attn\.bias|quant_state\.\w+|tid2eid)$"
 )
 """Tensors that are no parameters of the model's class: scales, zero points, buffers. Their bytes count all the same."""
 
@@ -34,10 +34,10 @@ _NAMES: tuple[tuple[Role, str], ...] = (
     ("encoder", r"(^|\.)encoder\."),
     (
         "norm",
-        r"(norm|layernorm|ln_\w+|ln\d|pre_ln|feed_forward\.time_mix_\w+|layer_norm|norm_f|sinks|_hc|hc_head|cross_attn_\w+_gate)(\.|$)",
+        r"(norm|layernorm|ln_\w+|ln\d|pre_ln|feed_forward\.time_mix_\w+|layer_norm|norm_f|sinks|_hc|hc_head|cross_attn_\w+_gate|per_layer_\w+)(\.|$)",
     ),
     ("indexer", r"\.indexer\."),
-    ("router", r"(mlp|ffn|feed_forward|block_sparse_moe|mixer|moe)\.(gate|router)\.(weight|bias)$"),
+    ("router", r"(mlp|ffn|feed_forward|block_sparse_moe|mixer|moe)\.(gate|router)\.(weight|bias|moe_statics\.\w+)$"),
     ("shared_in", r"(shared_experts?\.|shared_mlp\.)(gate|up|w1|w3|gate_up|input)\w*|shared_expert_gate"),
     ("shared_out", r"(shared_experts?\.|shared_mlp\.)(down|w2|output)\w*"),
     ("experts", r"\.experts?\."),
@@ -45,7 +45,10 @@ _NAMES: tuple[tuple[Role, str], ...] = (
     ("recurrence", r"(conv1d|A_log|dt_bias|dt_proj|x_proj|\.D$|compressor|time_(decay|first|faaaa|mix))"),
     ("lm_head", r"(^|\.)(lm_head|embed_out|output_layer|head)\.\w+$"),
     ("position", r"(wpe|embed_positions|position_embedding\w*)\."),
-    ("embedding", r"(embed_tokens|wte|word_embeddings|embedding|embeddings|shared|embed_in)\.\w+$"),
+    (
+        "embedding",
+        r"(embed_tokens|embed_tokens_per_layer|wte|word_embeddings|embedding|embeddings|shared|embed_in)\.\w+$",
+    ),
     (
         "output",
         r"(o_proj|out_proj|attn\.c_proj|attn\.dense|attention\.(dense|output)|(SelfAttention|EncDecAttention)\.o|o_a_proj|o_b_proj)\.",

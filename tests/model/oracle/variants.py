@@ -224,6 +224,56 @@ FAMILIES: dict[str, tuple[dict[str, Any], list[dict[str, Any]]]] = {
         {"hidden_size": 64, "num_hidden_layers": 3, "vocab_size": 320, "context_length": 128},
         [{"attention_hidden_size": 48}, {"intermediate_size": 100}],
     ),
+    "smollm3": (DENSE | {"pad_token_id": 1}, [{"attention_bias": True}, {"mlp_bias": True}]),
+    "seed_oss": (DENSE | {"head_dim": 24}, [{"attention_bias": False}, {"attention_out_bias": True}]),
+    "ernie4_5": (DENSE | {"head_dim": 24}, [{"use_bias": True}]),
+    "hunyuan_v1_dense": (DENSE | {"head_dim": 24, "pad_token_id": 1}, [{"attention_bias": True}]),
+    "exaone4": (DENSE, []),
+    "glm": (DENSE | {"head_dim": 24, "pad_token_id": 1}, [{"attention_bias": False}]),
+    "glm4": (DENSE | {"head_dim": 24, "pad_token_id": 1}, [{"attention_bias": False}]),
+    "nemotron": (DENSE, [{"attention_bias": True}, {"mlp_bias": True}, {"head_dim": 24}]),
+    "olmo": (DENSE, [{"attention_bias": True}]),
+    "olmoe": (DENSE | {"num_experts": 8, "num_experts_per_tok": 2}, [{"attention_bias": True}]),
+    "phimoe": (
+        DENSE | {"num_local_experts": 4, "num_experts_per_tok": 2},
+        [{"attention_bias": True}, {"lm_head_bias": True}],
+    ),
+    "granitemoe": (DENSE | {"num_local_experts": 4, "num_experts_per_tok": 2}, [{"attention_bias": True}]),
+    "granitemoeshared": (
+        DENSE | {"num_local_experts": 4, "num_experts_per_tok": 2, "shared_intermediate_size": 80},
+        [],
+    ),
+    "ernie4_5_moe": (
+        DENSE | {"moe_num_experts": 8, "moe_k": 2, "moe_intermediate_size": 48, "moe_num_shared_experts": 2},
+        [{"moe_layer_start_index": 2}, {"moe_layer_end_index": 2}, {"moe_layer_interval": 2}, {"use_bias": True}],
+    ),
+    "glm4_moe_lite": (
+        {key: value for key, value in LATENT.items() if key != "head_dim"},
+        [{"q_lora_rank": None}, {"mlp_layer_types": ["dense", "dense", "sparse", "sparse"]}],
+    ),
+    "mimo_v2_flash": (
+        MOE | {"n_routed_experts": 8, "v_head_dim": 16, "n_group": 1, "topk_group": 1},
+        [{"attention_bias": True}, {"layer_types": ["full_attention"] * 2 + ["sliding_attention"] * 2}],
+    ),
+    "gemma4_text": (
+        DENSE
+        | {
+            "head_dim": 24,
+            "global_head_dim": 32,
+            "hidden_size_per_layer_input": 16,
+            "vocab_size_per_layer_input": 320,
+            "num_hidden_layers": 6,
+            "layer_types": ["sliding_attention", "sliding_attention", "full_attention"] * 2,
+            "tie_word_embeddings": True,
+        },
+        [
+            {"attention_k_eq_v": True, "num_global_key_value_heads": 1},
+            {"hidden_size_per_layer_input": 0},
+            {"num_kv_shared_layers": 3},
+            {"num_kv_shared_layers": 3, "use_double_wide_mlp": True},
+            {"enable_moe_block": True, "num_experts": 8, "top_k_experts": 2, "moe_intermediate_size": 48},
+        ],
+    ),
     "t5": (
         {"d_model": 64, "d_kv": 16, "d_ff": 96, "num_layers": 3, "num_heads": 4, "vocab_size": 320},
         [{"feed_forward_proj": "gated-gelu"}, {"num_decoder_layers": 2}, {"relative_attention_num_buckets": 8}],
