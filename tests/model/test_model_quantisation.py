@@ -246,3 +246,12 @@ def test_unknown_formats_are_refused_with_the_known_ones() -> None:
         formats.weights("int3")
     with pytest.raises(UsageError, match="q8_0"):
         formats.kv_bytes("int3")
+
+
+def test_a_side_file_beside_a_config_of_another_name(tmp_path: Path) -> None:
+    folder = directory(tmp_path / "m")
+    (folder / "config.json").rename(folder / "small.json")
+    side = {"quantization": {"quant_algo": "FP8", "exclude_modules": ["lm_head"]}}
+    (folder / "small.hf_quant_config.json").write_text(json.dumps(side))
+    (folder / "hf_quant_config.json").write_text(json.dumps({"quantization": {"quant_algo": "NVFP4"}}))
+    assert load(str(folder / "small.json")).weights_format == "fp8"

@@ -23,8 +23,8 @@ _AGREE = 0.001
 """Largest relative difference between tensors and formula that counts as agreement."""
 
 _SCALE = re.compile(
-    r"(_scale|_scale_inv|_scale_2|\.scales|_scales|\.qzeros|\.g_idx|input_scale|weight_shape|zero_point|absmax|quant_map"
-    r"|e_score_correction_bias|expert_bias|rotary_emb\.inv_freq|masked_bias|attn\.bias|quant_state\.\w+|tid2eid)$"
+    r"(_scale|_scale_inv|_scale_2|_scales|\.scales|\.qzeros|\.g_idx|weight_shape|zero_point|absmax|quant_map|tid2eid"
+    r"|quant_state\.\w+|gate\.e_score_correction_bias|expert_bias|rotary_emb\.inv_freq|masked_bias|attn\.bias)$"
 )
 """Tensors that are no parameters of the model's class: scales, zero points, buffers. Their bytes count all the same."""
 
@@ -32,12 +32,10 @@ _NAMES: tuple[tuple[Role, str], ...] = (
     ("vision", r"(^|\.)(vision_tower|vision_model|visual|multi_modal_projector|mm_projector)\."),
     ("prediction", r"(^|\.)(mtp|nextn|mtp_layers)\."),
     ("encoder", r"(^|\.)encoder\."),
-    (
-        "norm",
-        r"(norm|layernorm|ln_\w+|ln\d|pre_ln|feed_forward\.time_mix_\w+|layer_norm|norm_f|sinks|_hc|hc_head|cross_attn_\w+_gate)(\.|$)",
-    ),
+    ("norm", r"(norm|layernorm|ln_\w+|ln\d|pre_ln|layer_norm|norm_f|sinks|_hc|hc_head)(\.|$)"),
+    ("norm", r"(feed_forward\.time_mix_\w+|cross_attn_\w+_gate|per_layer_\w+)(\.|$)"),
     ("indexer", r"\.indexer\."),
-    ("router", r"(mlp|ffn|feed_forward|block_sparse_moe|mixer|moe)\.(gate|router)\.(weight|bias)$"),
+    ("router", r"(mlp|ffn|feed_forward|block_sparse_moe|mixer|moe)\.(gate|router)\.(weight|bias|moe_statics\.\w+)$"),
     ("shared_in", r"(shared_experts?\.|shared_mlp\.)(gate|up|w1|w3|gate_up|input)\w*|shared_expert_gate"),
     ("shared_out", r"(shared_experts?\.|shared_mlp\.)(down|w2|output)\w*"),
     ("experts", r"\.experts?\."),
@@ -45,16 +43,12 @@ _NAMES: tuple[tuple[Role, str], ...] = (
     ("recurrence", r"(conv1d|A_log|dt_bias|dt_proj|x_proj|\.D$|compressor|time_(decay|first|faaaa|mix))"),
     ("lm_head", r"(^|\.)(lm_head|embed_out|output_layer|head)\.\w+$"),
     ("position", r"(wpe|embed_positions|position_embedding\w*)\."),
-    ("embedding", r"(embed_tokens|wte|word_embeddings|embedding|embeddings|shared|embed_in)\.\w+$"),
-    (
-        "output",
-        r"(o_proj|out_proj|attn\.c_proj|attn\.dense|attention\.(dense|output)|(SelfAttention|EncDecAttention)\.o|o_a_proj|o_b_proj)\.",
-    ),
-    ("mlp_out", r"(feed_forward\.value|down_proj|w2|c_proj|fc2|dense_4h_to_h|fc_out|wo|up_proj_out)\."),
-    (
-        "mlp_in",
-        r"(feed_forward\.(key|receptance)|gate_proj|up_proj|gate_up_proj|w1|w3|c_fc|fc1|dense_h_to_4h|fc_in|wi|wi_0|wi_1)\.",
-    ),
+    ("embedding", r"(embed_tokens|embed_tokens_per_layer|wte|word_embeddings|embeddings?|shared|embed_in)\.\w+$"),
+    ("output", r"(o_proj|out_proj|attn\.c_proj|attn\.dense|attention\.(dense|output)|o_a_proj|o_b_proj)\."),
+    ("output", r"(SelfAttention|EncDecAttention)\.o\."),
+    ("mlp_out", r"(down_proj|w2|c_proj|fc2|dense_4h_to_h|fc_out|wo|feed_forward\.value)\."),
+    ("mlp_in", r"(gate_proj|up_proj|gate_up_proj|w1|w3|c_fc|fc1|dense_h_to_4h|fc_in|wi|wi_0|wi_1)\."),
+    ("mlp_in", r"feed_forward\.(key|receptance)\."),
     ("qkv", r"(attn|attention|SelfAttention|EncDecAttention|mixer|mamba)\.\w*"),
 )
 """The first that is found in a tensor's name says its role."""

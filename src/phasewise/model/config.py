@@ -96,7 +96,9 @@ def architecture(config: Mapping[str, Any], where: str, image: tuple[int, int] |
     unread = {key: value for key, value in {**text, **outer}.items() if key not in seen and not isinstance(value, dict)}
     unread |= {key: value for key, value in text.items() if key not in seen}
     left_out = [*shape.not_modelled, *_not_understood(unread, family, where), *_left_out({**text, **outer}, shape)]
-    return msgspec.structs.replace(shape, not_modelled=tuple(left_out), notes=tuple(_notes(keys, family, shape)))
+    return msgspec.structs.replace(
+        shape, not_modelled=tuple(left_out), notes=tuple(_notes(keys, around if outer else keys, family, shape))
+    )
 
 
 def _with_tower(
@@ -111,13 +113,15 @@ def _with_tower(
     return attach(shape, around.part(_VISION), around, image)
 
 
-def _notes(keys: Keys, family: Family, shape: Architecture) -> Iterator[str]:
+def _notes(keys: Keys, around: Keys, family: Family, shape: Architecture) -> Iterator[str]:
     missing = {name: written(value) for name, value in keys.assumed.items()}
     if "model_type" not in keys.values:
         missing["model_type"] = "known by architectures"
     if missing:
         named = ", ".join(f"{shown(name)} ({value})" for name, value in missing.items())
         yield f"missing from {keys.where}, counted at the class's defaults: {named}"
+    if shape.vision and _VISION not in around.values:
+        yield f"{_VISION} is missing from {keys.where}: a tower of its class's defaults is counted"
     if family.convention:
         yield family.convention(shape)
 
@@ -141,7 +145,7 @@ def _family(text: Mapping[str, Any], where: str) -> Family:
             return BY_CLASS[classes[0]]
     elif kind is None:
         raise InputError(f"{where}: model_type is missing: name a model's config.json.")
-    known = f"modelled are {', '.join(family.name for family in FAMILIES)}"
+    known = f"modelled are llama, qwen3, deepseek-v3 and {len(FAMILIES) - 3} more families: see docs/models.md"
     reason = " and ".join(f"{name} ({keys})" for name, keys in _unusual(text)) or known
     raise UsageError(f"{where}: {_type(text)} is not modelled yet: {reason}.")
 

@@ -92,8 +92,9 @@ def _from_path(path: Path, weights: str | None, kv: str | None, image: tuple[int
             )
         return _from_gguf(path, weights, kv)
     name = path.resolve().parent.name if path.name == "config.json" else path.stem
-    side = path.with_name("hf_quant_config.json")
-    quant = config.read(side).get("quantization") if os.path.isfile(side) and path.name == "config.json" else None
+    # Beside config.json as ModelOpt writes it, beside NAME.json as NAME.hf_quant_config.json.
+    side = path.with_name(f"{'' if path.name == 'config.json' else f'{path.stem}.'}hf_quant_config.json")
+    quant = config.read(side).get("quantization") if os.path.isfile(side) else None
     facts = _Facts(
         config.read(path),
         shown(name) or "model",

@@ -63,7 +63,7 @@ class Model(msgspec.Struct, frozen=True, kw_only=True):
     def touched_bytes(self, tokens: Count) -> Count:
         """Bytes of the language model's weights less those of the experts that none of ``tokens`` tokens chooses."""
         stored, touched = self.architecture.parameters(), self.architecture.touched(tokens)
-        return sum((self.weight_bytes[role] * (touched[role] / n) for role, n in stored.items() if n), 0.0)
+        return sum((self.weight_bytes[role] * (touched.get(role, 0) / n) for role, n in stored.items() if n), 0.0)
 
     @property
     def kv_bytes_per_token(self) -> float:

@@ -96,7 +96,7 @@ def _matmuls(model: Model, passes: list[Pass]) -> list[Operation]:
         for role, weights in active.items()
         if role not in _NOT_PER_TOKEN and stored[role]
     ]
-    if "cross" in stored:
+    if "cross" in active:
         sources: Count = sum((one.source * one.batch for one in passes if not one.decode), 0.0)
         read = 0.0 if all(one.decode for one in passes) else 1.0
         operations.append(Operation("cross", 2.0 * stored["cross"] * sources, model.weight_bytes["cross"] * read))

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
+from phasewise.model import work
 from phasewise.model.architecture import Architecture, Attention, Pass
 from phasewise.model.model import Model
-from phasewise.model.work import ATTENTION
 from phasewise.predict.roofline import Roof
 from phasewise.record.prediction import Formula, Prediction
 from phasewise.units import show
@@ -102,6 +102,9 @@ def _counted(model: Model, roof: Roof, found: Prediction) -> Iterator[Formula]:
     n, layers = pre.tokens, f"{shape.non_embedding / 1e9:.4g}e9"
     head = f"2 × {shape.vocab:,} × {shape.hidden:,}"
     attention = pre.attention_share * pre.flops
+    terms = f"2 × {layers} × {n:,} + {head} + {show(attention, 'FLOP', 4)}"
+    if shape.encoder or any(b.mixer.state_bytes for b in shape.working):
+        terms = " + ".join(_operations(work.prefill(model, float(n), float(pre.batch))))
     yield Formula(
         name="attention in prefill",
         formula="sum over layers of 2 · heads · (head_dim of K + of V) · pairs; pairs = N²/2, fewer in a window",
@@ -111,7 +114,7 @@ def _counted(model: Model, roof: Roof, found: Prediction) -> Iterator[Formula]:
     yield Formula(
         name="counted prefill, math",
         formula="(2 · P_layers · N + 2 · vocab · hidden + attention) / peak",
-        numbers=f"(2 × {layers} × {n:,} + {head} + {show(attention, 'FLOP', 4)}) / {peak}",
+        numbers=f"({terms}) / {peak}",
         result=show(pre.compute_s, "s"),
     )
     yield Formula(
@@ -140,6 +143,15 @@ def _counted(model: Model, roof: Roof, found: Prediction) -> Iterator[Formula]:
     )
 
 
+def _operations(step: work.Work) -> Iterator[str]:
+    """FLOPs of each kind of operation, where they are not all 2 · weights · tokens."""
+    total: dict[str, float] = {}
+    for op in step.operations:
+        total[op.name] = total.get(op.name, 0.0) + float(op.flops)
+    for name, flops in total.items():
+        yield f"{show(flops, 'FLOP', 4)} {name}"
+
+
 def _attention(shape: Architecture, tokens: float) -> Iterator[str]:
     """Attention's FLOPs in each kind of layer at ``tokens`` tokens."""
     seen = shape.seen_by_decoder(Pass(tokens))
@@ -154,7 +166,7 @@ def _attention(shape: Architecture, tokens: float) -> Iterator[str]:
             dims = mixer.head_dim + mixer.values
             yield f"{block.count} × 2 × {mixer.heads} × {dims} × {float(mixer.pairs(seen)):.4g}"
         else:
-            found = [op for op in mixer.operations(seen, 0.0) if op.name in ATTENTION]
+            found = [op for op in mixer.operations(seen, 0.0) if op.name in work.ATTENTION]
             if found:
                 yield f"{block.count} × {show(float(sum((op.flops for op in found), 0.0)), 'FLOP', 4)}"
 

@@ -23,7 +23,7 @@ from typing import Any
 import torch
 import transformers
 import transformers.models.auto.modeling_auto as auto
-from variants import configs
+from variants_vision import configs
 
 HERE = Path(__file__).parent
 VISION = re.compile(r"(^|\.)(vision_tower|vision_model|visual|multi_modal_projector)\.")

@@ -36,9 +36,11 @@ DELTA = {
     "linear_value_head_dim": 24,
     "linear_conv_kernel_dim": 4,
 }
-VIT = {"depth": 4, "hidden_size": 32, "intermediate_size": 48, "num_heads": 4, "out_hidden_size": 64}
 
-FAMILIES: dict[str, tuple[dict[str, Any], list[dict[str, Any]]]] = {
+Families = dict[str, tuple[dict[str, Any], list[dict[str, Any]]]]
+"""A config of each ``model_type``, and what is turned in it."""
+
+FAMILIES: Families = {
     "llama": (DENSE, [{"attention_bias": True}, {"mlp_bias": True}, {"head_dim": 24}, {"tie_word_embeddings": True}]),
     "granite": (DENSE, [{"attention_bias": True, "mlp_bias": True}]),
     "mistral": (DENSE, [{"head_dim": 24}]),
@@ -224,6 +226,56 @@ FAMILIES: dict[str, tuple[dict[str, Any], list[dict[str, Any]]]] = {
         {"hidden_size": 64, "num_hidden_layers": 3, "vocab_size": 320, "context_length": 128},
         [{"attention_hidden_size": 48}, {"intermediate_size": 100}],
     ),
+    "smollm3": (DENSE | {"pad_token_id": 1}, [{"attention_bias": True}, {"mlp_bias": True}]),
+    "seed_oss": (DENSE | {"head_dim": 24}, [{"attention_bias": False}, {"attention_out_bias": True}]),
+    "ernie4_5": (DENSE | {"head_dim": 24}, [{"use_bias": True}]),
+    "hunyuan_v1_dense": (DENSE | {"head_dim": 24, "pad_token_id": 1}, [{"attention_bias": True}]),
+    "exaone4": (DENSE, []),
+    "glm": (DENSE | {"head_dim": 24, "pad_token_id": 1}, [{"attention_bias": False}]),
+    "glm4": (DENSE | {"head_dim": 24, "pad_token_id": 1}, [{"attention_bias": False}]),
+    "nemotron": (DENSE, [{"attention_bias": True}, {"mlp_bias": True}, {"head_dim": 24}]),
+    "olmo": (DENSE, [{"attention_bias": True}]),
+    "olmoe": (DENSE | {"num_experts": 8, "num_experts_per_tok": 2}, [{"attention_bias": True}]),
+    "phimoe": (
+        DENSE | {"num_local_experts": 4, "num_experts_per_tok": 2},
+        [{"attention_bias": True}, {"lm_head_bias": True}],
+    ),
+    "granitemoe": (DENSE | {"num_local_experts": 4, "num_experts_per_tok": 2}, [{"attention_bias": True}]),
+    "granitemoeshared": (
+        DENSE | {"num_local_experts": 4, "num_experts_per_tok": 2, "shared_intermediate_size": 80},
+        [],
+    ),
+    "ernie4_5_moe": (
+        DENSE | {"moe_num_experts": 8, "moe_k": 2, "moe_intermediate_size": 48, "moe_num_shared_experts": 2},
+        [{"moe_layer_start_index": 2}, {"moe_layer_end_index": 2}, {"moe_layer_interval": 2}, {"use_bias": True}],
+    ),
+    "glm4_moe_lite": (
+        {key: value for key, value in LATENT.items() if key != "head_dim"},
+        [{"q_lora_rank": None}, {"mlp_layer_types": ["dense", "dense", "sparse", "sparse"]}],
+    ),
+    "mimo_v2_flash": (
+        MOE | {"n_routed_experts": 8, "v_head_dim": 16, "n_group": 1, "topk_group": 1},
+        [{"attention_bias": True}, {"layer_types": ["full_attention"] * 2 + ["sliding_attention"] * 2}],
+    ),
+    "gemma4_text": (
+        DENSE
+        | {
+            "head_dim": 24,
+            "global_head_dim": 32,
+            "hidden_size_per_layer_input": 16,
+            "vocab_size_per_layer_input": 320,
+            "num_hidden_layers": 6,
+            "layer_types": ["sliding_attention", "sliding_attention", "full_attention"] * 2,
+            "tie_word_embeddings": True,
+        },
+        [
+            {"attention_k_eq_v": True, "num_global_key_value_heads": 1},
+            {"hidden_size_per_layer_input": 0},
+            {"num_kv_shared_layers": 3},
+            {"num_kv_shared_layers": 3, "use_double_wide_mlp": True},
+            {"enable_moe_block": True, "num_experts": 8, "top_k_experts": 2, "moe_intermediate_size": 48},
+        ],
+    ),
     "t5": (
         {"d_model": 64, "d_kv": 16, "d_ff": 96, "num_layers": 3, "num_heads": 4, "vocab_size": 320},
         [{"feed_forward_proj": "gated-gelu"}, {"num_decoder_layers": 2}, {"relative_attention_num_buckets": 8}],
@@ -260,120 +312,4 @@ FAMILIES: dict[str, tuple[dict[str, Any], list[dict[str, Any]]]] = {
         },
         [],
     ),
-    "qwen2_vl": (
-        {
-            "text_config": DENSE | {"model_type": "qwen2_vl_text"},
-            "vision_config": {"depth": 3, "embed_dim": 32, "hidden_size": 64, "num_heads": 4, "mlp_ratio": 4},
-            "tie_word_embeddings": False,
-        },
-        [],
-    ),
-    "qwen2_5_vl": (
-        {"text_config": DENSE | {"model_type": "qwen2_5_vl_text"}, "vision_config": VIT, "tie_word_embeddings": False},
-        [],
-    ),
-    "qwen3_vl": (
-        {
-            "text_config": DENSE | {"model_type": "qwen3_vl_text", "head_dim": 24},
-            "vision_config": VIT | {"deepstack_visual_indexes": [1, 2], "num_position_embeddings": 64},
-            "tie_word_embeddings": False,
-        },
-        [],
-    ),
-    "qwen3_vl_moe": (
-        {
-            "text_config": MOE | {"model_type": "qwen3_vl_moe_text", "num_experts": 8},
-            "vision_config": VIT | {"deepstack_visual_indexes": [1], "num_position_embeddings": 64},
-            "tie_word_embeddings": False,
-        },
-        [],
-    ),
-    "gemma3": (
-        {
-            "text_config": DENSE | {"model_type": "gemma3_text", "head_dim": 24, "tie_word_embeddings": True},
-            "vision_config": {
-                "model_type": "siglip_vision_model",
-                "hidden_size": 32,
-                "intermediate_size": 48,
-                "num_hidden_layers": 3,
-                "num_attention_heads": 4,
-                "image_size": 56,
-                "patch_size": 14,
-                "vision_use_head": False,
-            },
-            "mm_tokens_per_image": 4,
-        },
-        [],
-    ),
-    "llava": (
-        {
-            "text_config": DENSE | {"model_type": "llama"},
-            "vision_config": {
-                "model_type": "clip_vision_model",
-                "hidden_size": 32,
-                "intermediate_size": 48,
-                "num_hidden_layers": 3,
-                "num_attention_heads": 4,
-                "image_size": 56,
-                "patch_size": 14,
-            },
-            "tie_word_embeddings": False,
-        },
-        [],
-    ),
-    "llama4": (
-        {
-            "pad_token_id": 1,
-            "text_config": DENSE
-            | {
-                "model_type": "llama4_text",
-                "head_dim": 24,
-                "intermediate_size_mlp": 128,
-                "num_local_experts": 4,
-                "num_experts_per_tok": 1,
-            },
-            "vision_config": {
-                "hidden_size": 32,
-                "intermediate_size": 128,
-                "num_hidden_layers": 3,
-                "num_attention_heads": 4,
-                "image_size": 56,
-                "patch_size": 14,
-                "projector_input_dim": 40,
-                "projector_output_dim": 40,
-                "vision_output_dim": 40,
-            },
-        },
-        [],
-    ),
-    "mllama": (
-        {
-            "text_config": DENSE
-            | {"model_type": "mllama_text_model", "cross_attention_layers": [1, 3], "pad_token_id": 1},
-            "vision_config": {
-                "hidden_size": 32,
-                "intermediate_size": 48,
-                "num_hidden_layers": 3,
-                "num_global_layers": 2,
-                "attention_heads": 4,
-                "image_size": 56,
-                "patch_size": 14,
-                "max_num_tiles": 4,
-                "vision_output_dim": 64,
-                "intermediate_layers_indices": [1],
-                "supported_aspect_ratios": [[1, 1], [1, 2], [1, 3], [1, 4], [2, 1], [2, 2], [3, 1], [4, 1]],
-            },
-        },
-        [],
-    ),
 }
-
-
-def configs() -> dict[str, dict[str, Any]]:
-    """Each family's config and its variants, by a name that says what is turned."""
-    found = {}
-    for kind, (base, turned) in FAMILIES.items():
-        for change in ({}, *turned):
-            name = ", ".join([kind, *(f"{key}={value}" for key, value in change.items())])
-            found[name] = {"model_type": kind, **base, **change}
-    return found

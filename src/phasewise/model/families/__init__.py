@@ -5,11 +5,12 @@ from phasewise.model.families.bloom import BLOOM
 from phasewise.model.families.chatglm import CHATGLM
 from phasewise.model.families.cohere import COHERE, COHERE2
 from phasewise.model.families.deci import DECI
-from phasewise.model.families.deepseek import DEEPSEEK, DEEPSEEK_V2, DEEPSEEK_V32, KIMI_K2
+from phasewise.model.families.deepseek import DEEPSEEK, DEEPSEEK_V2, DEEPSEEK_V32, GLM_LITE, KIMI_K2
 from phasewise.model.families.deepseek_v4 import DEEPSEEK_V4
 from phasewise.model.families.falcon import FALCON
 from phasewise.model.families.family import Family
 from phasewise.model.families.gemma import GEMMA, GEMMA2, GEMMA3
+from phasewise.model.families.gemma4 import GEMMA4
 from phasewise.model.families.glm_moe import GLM_MOE
 from phasewise.model.families.gpt2 import GPT2, GPT_BIGCODE, GPTJ
 from phasewise.model.families.gpt_oss import GPT_OSS
@@ -17,10 +18,23 @@ from phasewise.model.families.jamba import JAMBA
 from phasewise.model.families.kimi_linear import KIMI_LINEAR
 from phasewise.model.families.llama import GRANITE, LLAMA
 from phasewise.model.families.llama4 import LLAMA4
+from phasewise.model.families.llama_like import (
+    ERNIE,
+    EXAONE4,
+    GLM,
+    GLM4,
+    HUNYUAN,
+    NEMOTRON,
+    OLMO,
+    SEED_OSS,
+    SMOLLM3,
+)
 from phasewise.model.families.mamba import MAMBA, MAMBA2
+from phasewise.model.families.mimo import MIMO
 from phasewise.model.families.minimax import MINIMAX_M2, MINIMAX_M3
 from phasewise.model.families.mistral import MINISTRAL3, MISTRAL
 from phasewise.model.families.mixtral import MIXTRAL
+from phasewise.model.families.mixtral_like import ERNIE_MOE, GRANITE_MOE, OLMOE, PHIMOE
 from phasewise.model.families.mllama import MLLAMA
 from phasewise.model.families.nemotron_h import NEMOTRON_H
 from phasewise.model.families.neox import NEOX, PHI, STABLELM
@@ -32,6 +46,7 @@ from phasewise.model.families.qwen_moe import QWEN2_MOE, QWEN3_MOE, QWEN3_VL_MOE
 from phasewise.model.families.qwen_next import QWEN3_5, QWEN3_5_MOE, QWEN3_NEXT
 from phasewise.model.families.rwkv import RWKV4, RWKV5
 from phasewise.model.families.starcoder2 import STARCODER2
+from phasewise.model.families.step import STEP
 from phasewise.model.families.t5 import MT5, T5
 
 FAMILIES: tuple[Family, ...] = (
@@ -88,6 +103,23 @@ FAMILIES: tuple[Family, ...] = (
     GPT2,
     GPT_BIGCODE,
     GPTJ,
+    SMOLLM3,
+    SEED_OSS,
+    ERNIE,
+    ERNIE_MOE,
+    HUNYUAN,
+    EXAONE4,
+    GLM,
+    GLM4,
+    GLM_LITE,
+    NEMOTRON,
+    OLMO,
+    OLMOE,
+    PHIMOE,
+    GRANITE_MOE,
+    GEMMA4,
+    MIMO,
+    STEP,
     T5,
     MT5,
     BART,

@@ -68,14 +68,18 @@ def _indexers(keys: Keys) -> list[str]:
     return ["full" if max(layer - offset + 1, 0) % every == 0 else "shared" for layer in range(count)]
 
 
-def _shape(keys: Keys, family: str, mixers: list[Latent]) -> Architecture:
+def _glm_lite(keys: Keys) -> Architecture:
+    return _shape(keys, "glm-4.7-flash", [latent(keys)] * layers(keys), first=1)
+
+
+def _shape(keys: Keys, family: str, mixers: list[Latent], first: int = 0) -> Architecture:
     hidden = keys.count("hidden_size")
     moe = experts(
         keys,
         count="n_routed_experts",
         shared=(keys.optional("n_shared_experts", least=0) or 0) * keys.count("moe_intermediate_size"),
     )
-    mlp = after_dense(keys, moe)
+    mlp = after_dense(keys, moe, default=first)
     stacked: list[Layer] = [(mixer, mlp(number), 2 * hidden) for number, mixer in enumerate(mixers)]
     shape = architecture(keys, family, stacked, tied=False)
     return msgspec.structs.replace(shape, prediction=prediction(keys, shape))
@@ -95,6 +99,24 @@ def _kimi(shape: Architecture) -> str:
     return f"of Kimi K2 the publisher says 32e9 active: {active / 1e9:.2f}e9 without the input embedding"
 
 
+_NESTED = {
+    "vocab_size": 129280,
+    "hidden_size": 7168,
+    "intermediate_size": 18432,
+    "moe_intermediate_size": 2048,
+    "num_hidden_layers": 61,
+    "num_attention_heads": 128,
+    "n_routed_experts": 256,
+    "num_experts_per_tok": 8,
+    "kv_lora_rank": 512,
+    "q_lora_rank": 1536,
+    "qk_rope_head_dim": 64,
+    "qk_nope_head_dim": 128,
+    "v_head_dim": 128,
+    "first_k_dense_replace": 3,
+    "max_position_embeddings": 4096,
+}
+
 DEEPSEEK_V2 = Family(
     name="deepseek-v2",
     model_types=("deepseek_v2",),
@@ -109,6 +131,7 @@ DEEPSEEK = Family(
     model_types=("deepseek_v3",),
     classes=("DeepseekV3ForCausalLM",),
     build=_v3,
+    nested=_NESTED,
     fill={"n_shared_experts": 1},
     kinds=(MOE, LATENT),
     gguf=("deepseek2",),
@@ -119,6 +142,7 @@ KIMI_K2 = Family(
     model_types=("kimi_k2",),
     classes=(),
     build=_v3,
+    nested=_NESTED,
     fill={"n_shared_experts": 1},
     kinds=(MOE, LATENT),
     convention=_kimi,
@@ -131,4 +155,13 @@ DEEPSEEK_V32 = Family(
     build=_v32,
     fill={"n_shared_experts": 1},
     kinds=(MOE, LATENT, SPARSE),
+)
+
+GLM_LITE = Family(
+    name="glm-4.7-flash",
+    model_types=("glm4_moe_lite",),
+    classes=("Glm4MoeLiteForCausalLM",),
+    build=_glm_lite,
+    fill={"n_shared_experts": 1},
+    kinds=(MOE, LATENT),
 )

@@ -52,7 +52,7 @@ def mllama(shape: Architecture, keys: Keys, around: Keys, image: Image | None) -
     hidden, intermediate = keys.optional("hidden_size") or 1280, keys.optional("intermediate_size") or 5120
     size, patch = keys.optional("image_size") or 448, keys.optional("patch_size") or 14
     near, far = keys.optional("num_hidden_layers") or 32, keys.optional("num_global_layers") or 8
-    most, patches = keys.optional("max_num_tiles") or 4, (size // patch) ** 2 + 1
+    most, patches = keys.optional("max_num_tiles", most=100) or 4, (size // patch) ** 2 + 1
     ratios = _aspect_ratios(most) + 1
     block = layer(hidden, intermediate) - 4 * hidden
     first = 3 * patch * patch * hidden
