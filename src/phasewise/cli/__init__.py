@@ -8,8 +8,10 @@ from typing import Annotated
 import typer
 
 from phasewise import __version__
+from phasewise.cli.accelerators import accelerators
 from phasewise.cli.ceilings import ceilings
 from phasewise.cli.logs import logs
+from phasewise.cli.models import models
 from phasewise.cli.predict import predict
 from phasewise.cli.profile import profile
 from phasewise.cli.report import report
@@ -19,7 +21,7 @@ from phasewise.errors import PhasewiseError
 # typer carries its own copy of click from some release on, so its base error is reached through a public one.
 _CommandLineError: type[Exception] = typer.BadParameter.__mro__[2]
 
-VERBS = (profile, predict, logs, report, ceilings, simulate)
+VERBS = (profile, predict, logs, report, ceilings, simulate, models, accelerators)
 """Every verb, in the order of --help. A new one is a file in this folder and a name here."""
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)

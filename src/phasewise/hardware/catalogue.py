@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import difflib
 from functools import cache
+from pathlib import Path
 
 import msgspec
 
-from phasewise.errors import UsageError
-from phasewise.hardware.rows import DTYPES, Accelerator, normalised, read
+from phasewise.errors import InputError, UsageError
+from phasewise.hardware.rows import DTYPES, FILE, Accelerator, normalised, read
+from phasewise.record.catalogue import AcceleratorFacts
 from phasewise.record.machine import Ceilings, Machine
-from phasewise.record.quantity import Provenance, Quantity, assumed
+from phasewise.record.quantity import Provenance, Quantity, assumed, reported
+from phasewise.record.user import user_file
 from phasewise.units import Unit, show
 
 _SHOWN = 80
@@ -25,10 +28,26 @@ _DOUBTS = {
 }
 
 
-@cache
 def accelerators() -> tuple[Accelerator, ...]:
-    """Every row of the catalogue, in its order."""
-    return read()
+    """Every row of the catalogue in its order, then those of the user's ``accelerators.csv``.
+
+    Raises:
+        InputError: a row of the user's is bad, or takes a name that the catalogue has; the text names its line.
+    """
+    return _with(user_file(FILE.name))
+
+
+@cache
+def _with(own: Path | None) -> tuple[Accelerator, ...]:
+    shipped, added = read(), read(own, own=True) if own else ()
+    taken = {normalised(name): row.name for row in shipped for name in (row.name, *row.aliases, *row.shared_names)}
+    for row in added:
+        for name in (row.name, *row.aliases, *row.shared_names):
+            if normalised(name) in taken:
+                raise InputError(
+                    f"{row.origin}: {name!r} names {taken[normalised(name)]} of the catalogue: give the row its own."
+                )
+    return (*shipped, *added)
 
 
 def find(name: str) -> Accelerator:
@@ -79,6 +98,30 @@ def machine(accelerator: Accelerator, devices: int = 1) -> Machine:
             ),
         ),
         notes=tuple(notes),
+    )
+
+
+def facts(row: Accelerator) -> AcceleratorFacts:
+    """Everything that ``row`` says, each figure with its provenance."""
+    return AcceleratorFacts(
+        name=row.name,
+        vendor=row.vendor,
+        kind=row.kind,
+        memory_bytes=_figure(row, "memory", row.memory, "B"),
+        usable_bytes=_figure(row, "usable", row.usable, "B") if row.usable else None,
+        bandwidth=_figure(row, "bandwidth", row.bandwidth, "B/s"),
+        peaks={dtype: _figure(row, dtype, peak, "FLOP/s") for dtype, peak in row.peaks.items()},
+        measured={dtype: reported(rate, "FLOP/s", row.source) for dtype, rate in row.measured.items()},
+        link=row.link,
+        link_rate=_figure(row, "link_rate", row.link_rate, "B/s") if row.link_rate else None,
+        tdp=_figure(row, "tdp", row.tdp, "W") if row.tdp else None,
+        confidence=row.confidence,
+        unverified=row.unverified,
+        source=row.source,
+        notes=row.notes,
+        aliases=row.aliases,
+        shared_names=row.shared_names,
+        origin=row.origin,
     )
 
 

@@ -1,4 +1,7 @@
-"""Which machine phasewise runs on: its NVIDIA GPUs by NVML, else its CPU. Nothing fails: the unknown is unknown."""
+"""Which machine phasewise runs on: its NVIDIA GPUs by NVML, else its CPU.
+
+The unknown is unknown, and nothing fails but a bad row of the user's own.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from phasewise.errors import UsageError
+from phasewise.errors import InputError, UsageError
 from phasewise.hardware import catalogue, host
 from phasewise.record.machine import Machine
 from phasewise.record.quantity import reported
@@ -85,6 +88,8 @@ def _described(gpu: Gpu) -> Machine:
         return Machine(name=gpu.name, kind="gpu", notes=(note,))
     try:
         return catalogue.machine(catalogue.find(gpu.name))
+    except InputError:
+        raise
     except UsageError:
         note = f"{gpu.name} is not in the catalogue: {figures}."
         return Machine(name=gpu.name, kind="gpu", notes=(note,))

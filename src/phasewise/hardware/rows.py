@@ -4,7 +4,7 @@ The first line of the file names the columns; a column that holds numbers ends i
 are dense (never sparse) and of one device; ``int8`` counts integer operations. ``aliases`` are other exact names of the
 row, ``shared_names`` are names that it could be meant by but that do not say which version of it; both are separated by
 semicolons. ``unverified`` lists columns (without unit) that the row's notes call unverified. Adding an accelerator is
-one row.
+one row. A user's own file has the same form and may leave columns away.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 import csv
 import re
 from pathlib import Path
-from typing import Literal, cast, get_args
+from typing import Literal, NamedTuple, cast, get_args
 
 import msgspec
 
@@ -30,10 +30,16 @@ DTYPES = ("bf16", "fp16", "fp8", "fp4", "int8", "fp32")
 
 _UNITS: dict[str, Unit] = {"GB": "B", "GiB": "B", "GB/s": "B/s", "TFLOP/s": "FLOP/s", "W": "W"}
 _TEXT = ("name", "vendor", "kind", "link", "confidence", "unverified", "source", "notes", "aliases", "shared_names")
-_NUMBERS = (
-    *("memory", "usable", "bandwidth", *DTYPES, "link_rate", "tdp"),
-    *("measured_bf16", "measured_fp8"),
-)
+_NUMBERS: dict[str, Unit] = {
+    "memory": "B",
+    "usable": "B",
+    "bandwidth": "B/s",
+    **dict.fromkeys(DTYPES, "FLOP/s"),
+    "link_rate": "B/s",
+    "tdp": "W",
+    "measured_bf16": "FLOP/s",
+    "measured_fp8": "FLOP/s",
+}
 
 
 class Accelerator(msgspec.Struct, frozen=True, kw_only=True):
@@ -57,6 +63,7 @@ class Accelerator(msgspec.Struct, frozen=True, kw_only=True):
         notes: what a reader must know.
         aliases: other exact names: the driver's own, the usual short ones.
         shared_names: names that do not say which version is meant, so that they are refused.
+        origin: file and line of a user's own row; empty for the rows that phasewise ships.
     """
 
     name: str
@@ -76,6 +83,14 @@ class Accelerator(msgspec.Struct, frozen=True, kw_only=True):
     notes: str
     aliases: tuple[str, ...]
     shared_names: tuple[str, ...]
+    origin: str = ""
+
+
+class _Column(NamedTuple):
+    """A column of a file: its name, and its unit as written (empty for text)."""
+
+    name: str
+    unit: str
 
 
 def normalised(name: str) -> str:
@@ -83,47 +98,62 @@ def normalised(name: str) -> str:
     return re.sub(r"[\s_-]+", "", name.casefold())
 
 
-def read(file: Path = FILE) -> tuple[Accelerator, ...]:
+def read(file: Path = FILE, *, own: bool = False) -> tuple[Accelerator, ...]:
     """All rows of ``file``, validated, in its order.
+
+    Args:
+        file: the table.
+        own: a user's own table, which may leave columns away; its rows say where they come from.
 
     Raises:
         InputError: the file cannot be read, or a row is bad; the text names the file and the line.
     """
     rows: list[Accelerator] = []
     owners: dict[str, str] = {}
+    shown = str(file) if own else file.name
     try:
-        with file.open(encoding="utf-8", newline="") as lines:
+        with file.open(encoding="utf-8-sig", newline="") as lines:
             reader = csv.reader(lines, strict=True)
-            columns = _columns(next(reader, []), file)
+            columns = _columns(next(reader, []), shown, own)
             for cells in reader:
-                where = f"{file.name} line {reader.line_num}"
-                rows.append(_row(cells, columns, where))
+                if not cells:
+                    continue
+                where = f"{shown} line {reader.line_num}"
+                rows.append(_row(cells, columns, where, where if own else ""))
                 _claim(rows[-1], owners, where)
     except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise InputError(f"{file} is not a readable table of accelerators ({error}): reinstall phasewise.") from None
-    _check_shared(rows, owners, file.name)
+        cure = "save it as CSV in UTF-8" if own else "reinstall phasewise"
+        raise InputError(f"{file} is not a readable table of accelerators ({error}): {cure}.") from None
+    _check_shared(rows, owners, shown)
     return tuple(rows)
 
 
-def _columns(header: list[str], file: Path) -> list[tuple[str, str]]:
-    """The name and the unit (empty for text) of each column."""
+def _columns(header: list[str], file: str, own: bool) -> list[_Column]:
+    """The columns that the first line names."""
     columns = []
-    for cell in header:
+    for cell in (cell.strip() for cell in header):
         name, _, unit = cell.rpartition("_")
-        columns.append((name, unit) if unit in _UNITS else (cell, ""))
-    if sorted(name for name, _ in columns) != sorted((*_TEXT, *_NUMBERS)):
-        raise InputError(f"{file.name} line 1 must name the columns {', '.join((*_TEXT, *_NUMBERS))}, with units.")
+        columns.append(_Column(name, unit) if unit in _UNITS else _Column(cell, ""))
+    names = [column.name for column in columns]
+    all_known = all(_UNITS.get(unit) == _NUMBERS.get(name) for name, unit in columns)
+    all_known = all_known and set(names) <= {*_TEXT, *_NUMBERS} and len(names) == len(set(names)) > 0
+    if not all_known or not (own or len(names) == len(_TEXT) + len(_NUMBERS)):
+        numbers = {unit: [name for name, one in _NUMBERS.items() if one == _UNITS[unit]] for unit in _UNITS}
+        written = [f"{name}_{unit}" for unit, found in numbers.items() if unit != "GiB" for name in found]
+        raise InputError(f"{file} line 1 must name the columns, each once: {', '.join((*_TEXT, *written))}.")
     return columns
 
 
-def _row(cells: list[str], columns: list[tuple[str, str]], where: str) -> Accelerator:
+def _row(cells: list[str], columns: list[_Column], where: str, origin: str) -> Accelerator:
     if len(cells) != len(columns):
         raise InputError(f"{where} has {len(cells)} cells, not {len(columns)}: quote cells that hold a comma.")
-    text = {name: cell.strip() for cell, (name, unit) in zip(cells, columns, strict=True) if not unit}
+    text = dict.fromkeys(_TEXT, "") | ({"confidence": "unverified"} if origin else {})
     numbers: dict[str, float] = {}
-    for cell, (name, unit) in zip(cells, columns, strict=True):
-        if unit and cell.strip():
-            numbers[name] = _number(cell.strip() + unit, _UNITS[unit], f"{where}, column {name}")
+    for cell, (name, unit) in zip((cell.strip() for cell in cells), columns, strict=True):
+        if unit and cell:
+            numbers[name] = _number(cell + unit, _UNITS[unit], f"{where}, column {name}")
+        elif not unit and (cell or not origin):
+            text[name] = cell
     _check(text, numbers, where)
     return Accelerator(
         name=text["name"],
@@ -145,6 +175,7 @@ def _row(cells: list[str], columns: list[tuple[str, str]], where: str) -> Accele
         notes=text["notes"],
         aliases=_names(text["aliases"]),
         shared_names=_names(text["shared_names"]),
+        origin=origin,
     )
 
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import time
 
+import msgspec
+
 from phasewise.errors import UsageError
 from phasewise.jobs.envelope import envelope
 from phasewise.jobs.subject import Subject
 from phasewise.predict.predict import predict as predicted
 from phasewise.predict.roofline import computes_in, roofs
+from phasewise.predict.scaling import scaling
 from phasewise.record.run import Run
 
 
@@ -30,9 +33,10 @@ def predict(subject: Subject, *, prompt: int, answer: int, batch: int) -> Run:
             f"{machine.name} has no known rate for {' or '.join(model.compute)}: give --peak and --bandwidth."
         )
     roof = found[0]
+    prediction = predicted(model, roof, prompt=prompt, answer=answer, batch=batch)
     return Run(
         envelope=envelope("predict", machine.name, started),
         model=model.facts(computes_in(model, machine, roof)),
         machine=machine,
-        prediction=predicted(model, roof, prompt=prompt, answer=answer, batch=batch),
+        prediction=msgspec.structs.replace(prediction, scaling=scaling(model, roof, machine, prompt, answer)),
     )

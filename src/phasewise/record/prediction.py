@@ -6,6 +6,8 @@ from typing import Literal
 
 import msgspec
 
+from phasewise.record.scaling import Scaling
+
 FloorBound = Literal["compute", "memory"]
 
 
@@ -94,7 +96,8 @@ class Prediction(msgspec.Struct, frozen=True, kw_only=True):
     """What the physics allows for one model on one machine.
 
     ``basis`` names the ceilings it was computed with (``datasheet``, ``measured`` or ``stated``), ``dtype`` the compute
-    peak. ``prefill_batch`` gives the time of 1, 2 and 4 prompts at once as ratios to one.
+    peak. ``prefill_batch`` gives the time of 1, 2 and 4 prompts at once as ratios to one. ``scaling`` is None where it
+    was not asked for.
     """
 
     basis: str
@@ -110,3 +113,4 @@ class Prediction(msgspec.Struct, frozen=True, kw_only=True):
     lengths: tuple[LengthRow, ...]
     prefill_batch: dict[str, float]
     formulas: tuple[Formula, ...] = ()
+    scaling: Scaling | None = None

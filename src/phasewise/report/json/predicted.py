@@ -7,6 +7,7 @@ from phasewise.record.quantity import Quantity, predicted
 from phasewise.record.run import Run
 from phasewise.report.json.closing import close
 from phasewise.report.json.leaves import Missing, document
+from phasewise.report.json.scaling import scaling
 from phasewise.units import Unit
 
 _WHY = "nothing was predicted: name a model and give --on, or --peak and --bandwidth"
@@ -47,6 +48,7 @@ def sections(run: Run) -> dict[str, object]:
         "prefill_batch": {
             n: predicted(r, "1", f"{under}; time over one prompt") for n, r in found.prefill_batch.items()
         },
+        **scaling(found, under),
         "formulas": found.formulas,
     }
 

@@ -9,8 +9,9 @@ from rich.text import Text
 
 from phasewise.record.prediction import Prediction
 from phasewise.record.run import Run
-from phasewise.report.terminal.layout import Bars, Grid, indented, section, sentence
-from phasewise.report.view import heading, predicted, words
+from phasewise.record.scaling import Scaling
+from phasewise.report.terminal.layout import Bars, Grid, bullets, indented, section, sentence
+from phasewise.report.view import heading, predicted, scaling, words
 from phasewise.report.view.recap import recap
 
 
@@ -23,6 +24,7 @@ def prediction(run: Run, explain: bool = False) -> RenderableType:
         *_napkin(run, found),
         *_counted(run, found),
         section(predicted.batches(found).title, Grid(predicted.batches(found))),
+        *([section(*_scaling(found.scaling))] if found.scaling else []),
         section(predicted.lengths(found).title, Grid(predicted.lengths(found))),
         section("Where the time goes", *_request(found)),
         *([section("Every formula", *_formulas(found))] if explain else []),
@@ -42,6 +44,11 @@ def _napkin(run: Run, found: Prediction) -> Iterator[RenderableType]:
 def _counted(run: Run, found: Prediction) -> Iterator[RenderableType]:
     table = predicted.counted(found)
     yield section("Counted (predicted)", Grid(table), Text(""), Grid(predicted.landmarks(run, found)))
+
+
+def _scaling(found: Scaling) -> tuple[str, RenderableType, RenderableType]:
+    table = scaling.contexts(found)
+    return table.title, Grid(table), bullets(scaling.sentences(found))
 
 
 def _request(found: Prediction) -> Iterator[RenderableType]:
