@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 import planted
 from phasewise.judge.case import Ask, Case
 from phasewise.judge.judge import judge
+from phasewise.judge.trust import contradictions
 from phasewise.record.judgement import Judgement, PhaseVerdict
 from phasewise.record.observation import Check, DecodeObservation, PrefillObservation
+from phasewise.record.target import Reported, Target
 from reference import llama_3_8b, reference_roof
 
 LINEAR = 2 * 6_979_588_096 / 989e12  # seconds of math a prompt token, layers only
@@ -152,3 +155,77 @@ def test_the_mix_weighs_its_requests() -> None:
     assert found.splits[0].owner == "prefill"
     assert found.splits[1].owner == "decode"
     assert found.prefill_share == pytest.approx(found.splits[0].prefill_share)
+
+
+def test_math_hidden_behind_the_reading_of_weights_is_not_counted_by_the_slope() -> None:
+    """Plain max(math, reading) at 100%: short prompts wait for weights, so extra work is more than extra time shows."""
+    lengths = (16, 64, 512, 2048, 8192)
+    times = {n: max(READ, LINEAR * n + SQUARE * n * n) for n in lengths}
+    seen = planted.prefill(0.0, LINEAR, SQUARE, lengths)
+    points = tuple(
+        msgspec.structs.replace(point, ttft=planted.q(times[point.tokens], "s"), best=times[point.tokens])
+        for point in seen.points
+    )
+    found = judged(msgspec.structs.replace(seen, points=points), None)
+    assert found.prefill is not None
+    slopes = [u for u in found.prefill.utilisations if u.method == "slope"]
+    assert [round(u.value.value, 2) for u in slopes] == [1.0]
+
+
+def test_a_prompt_beyond_those_measured_is_a_prediction() -> None:
+    short = planted.prefill(0.003, LINEAR / 0.7, SQUARE / 0.7, (512, 1024))
+    found = judged(short, good_decode())
+    assert found.splits[0].ttft.provenance == "predicted"
+    assert "extended from 1,024 tokens" in found.splits[0].ttft.source
+
+
+def test_prompts_that_tell_nothing_of_the_stated_one_give_no_owner() -> None:
+    one = planted.prefill(0.003, LINEAR / 0.7, SQUARE / 0.7, (16,))
+    found = judged(msgspec.structs.replace(one, fit=None), good_decode())
+    assert found.splits == ()
+    assert found.verdict.owner is None
+    flat = planted.prefill(0.006, 1e-9, 0.0, (16, 64))  # a fit that would put 2,000 tokens below their floor
+    assert judged(flat, good_decode()).splits == ()
+
+
+def test_two_phases_within_the_noise_name_no_owner() -> None:
+    case = Case(
+        observation=planted.seen(
+            planted.prefill(0.003, LINEAR / 0.7, SQUARE / 0.7, width=0.3), planted.decode(lambda c: 0.0451, width=0.3)
+        ),
+        model=llama_3_8b(),
+        roofs=(reference_roof(),),
+        asks=(Ask(prompt=2000, answer=2),),
+    )
+    found = judge(case)
+    assert not found.splits[0].sure
+    assert found.verdict.owner is None
+    assert "within the noise" in found.verdict.text
+
+
+def test_a_bound_that_the_interval_leaves_open_names_its_rival() -> None:
+    flat = planted.decode(lambda context: 0.020 + KV * context)
+    seen = msgspec.structs.replace(
+        flat, fit=msgspec.structs.replace(flat.fit, per_context_token=planted.q(1e-9, "s/token", 5))
+    )
+    alone = judge(Case(observation=planted.seen(None, seen), model=llama_3_8b(), roofs=(reference_roof(),))).decode
+    assert alone is not None
+    assert {alone.bound, alone.rival} == {"overhead", "kernel"}
+    sure = judged(good_prefill(), good_decode()).decode
+    assert sure is not None
+    assert sure.rival is None
+
+
+def test_a_server_that_names_another_model_is_a_contradiction() -> None:
+    says = Reported(key="model", value="meta-llama/Meta-Llama-3-70B", where="/v1/models")
+    target = Target(
+        name="x", engine="vLLM", served_model="m", prompting="text", endpoint="/v1/completions", reported=(says,)
+    )
+    assert "Meta-Llama-3-70B" in contradictions(llama_3_8b(), target)[0]
+    same = msgspec.structs.replace(
+        target, reported=(msgspec.structs.replace(says, value="meta-llama/Meta-Llama-3-8B"),)
+    )
+    assert contradictions(llama_3_8b(), same) == ()
+    assert contradictions(None, target) == ()
+    wrong = msgspec.structs.replace(says, key="parameters", value="134515008")
+    assert "134,515,008" in contradictions(llama_3_8b(), msgspec.structs.replace(target, reported=(wrong,)))[0]

@@ -35,8 +35,9 @@ def _impossible(seen: Utilisation) -> bool:
 
 
 def _alarm(phase: str, seen: Utilisation) -> Alarm:
+    where = "at" if seen.method == "whole" else "by its slope up to"
     text = (
-        f"{phase} at {seen.tokens:,.0f} tokens reads {show(seen.value.value, '1')} {seen.yardstick.upper()} of the "
-        f"{seen.basis} ceiling {show(seen.ceiling.value, seen.ceiling.unit)}: no machine does more than it can."
+        f"{phase} {where} {seen.tokens:,.0f} tokens reads {show(seen.value.value, '1')} {seen.yardstick.upper()} of "
+        f"the {seen.basis} ceiling {show(seen.ceiling.value, seen.ceiling.unit)}: no machine does more than it can."
     )
     return Alarm(text=text, causes=CAUSES)

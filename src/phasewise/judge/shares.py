@@ -111,7 +111,9 @@ def of_decode(
     floor = float(decode_floor(model, roof, context))
     weights = float(decode_floor(model, roof, 0.0))
     room = max(0.0, step - floor)
-    least, likely, most = (room - (cost - 1) * weights for cost in reversed(_cost_of_a_byte(model, roof, fit, step)))
+    least, likely, most = (
+        room - (cost - 1) * weights for cost in reversed(_cost_of_a_byte(model, roof, fit, context, step))
+    )
     source = "step time at zero bytes"
     if prefill_overhead is not None:
         cap = prefill_overhead.value if prefill_overhead.high is None else prefill_overhead.high
@@ -122,16 +124,19 @@ def of_decode(
     return Parts(step=step, floor=floor, overhead=overhead, side=_side(work.decode(model, context), roof))
 
 
-def _cost_of_a_byte(model: Model, roof: Roof, fit: DecodeFit | None, step: float) -> tuple[float, float, float]:
+def _cost_of_a_byte(
+    model: Model, roof: Roof, fit: DecodeFit | None, context: float, step: float
+) -> tuple[float, float, float]:
     """Seconds of a weight byte over the ceiling's: least, likely and most, from the slope over context.
 
     At least 1, at most what fills the whole step. A slope too blunt to use leaves both ends open and 1 likely; one that
     is steeper than any weight byte can be leaves the lower end open, since the attention kernel alone may be to blame.
     """
     fills = max(1.0, step / max(float(decode_floor(model, roof, 0.0)), 1e-12))
-    if fit is None or not sharp(fit.per_context_token) or model.kv_bytes_per_token == 0:
+    grown = float(decode_floor(model, roof, context)) - float(decode_floor(model, roof, 0.0))
+    if fit is None or not sharp(fit.per_context_token) or grown <= 0 or context <= 0:
         return 1.0, 1.0, fills
-    slope, floor_slope = fit.per_context_token, model.kv_bytes_per_token / roof.bandwidth.value
+    slope, floor_slope = fit.per_context_token, grown / context
     low, likely, high = (
         min(fills, max(1.0, (slope.value if end is None else end) / floor_slope))
         for end in (slope.low, slope.value, slope.high)

@@ -13,7 +13,7 @@ import msgspec
 from phasewise.judge.case import Case, decode_step, prefill_step
 from phasewise.model import work
 from phasewise.model.model import Model
-from phasewise.predict.roofline import Roof
+from phasewise.predict.roofline import Roof, ridge_tokens
 from phasewise.record.judgement import Utilisation
 from phasewise.record.observation import DecodeObservation, PrefillObservation
 from phasewise.record.quantity import Quantity, measured, predicted
@@ -32,7 +32,7 @@ def of_prefill(case: Case, seen: PrefillObservation, at: float) -> tuple[Utilisa
         for tokens, time in times:
             step = work.prefill(case.model, tokens)
             found += _whole(roof, tokens, float(step.flops), float(step.bytes), time)
-        found += _prefill_slope(case.model, roof, seen, at)
+        found += _prefill_slope(case.model, roof, seen)
     return tuple(found)
 
 
@@ -63,18 +63,23 @@ def _whole(roof: Roof, tokens: float, flops: float, bytes_: float, time: Quantit
     ]
 
 
-def _prefill_slope(model: Model, roof: Roof, seen: PrefillObservation, at: float) -> list[Utilisation]:
-    if seen.fit is None or not (sharp(seen.fit.per_token) or sharp(seen.fit.per_token2)):
+def _prefill_slope(model: Model, roof: Roof, seen: PrefillObservation) -> list[Utilisation]:
+    """MFU from the shortest length above the ridge to the longest: below it, math hides behind the reading of weights.
+
+    Over the range as a whole, since the two coefficients trade off against each other and their sum does not.
+    """
+    points = [float(point.tokens) for point in seen.points if point.tokens >= ridge_tokens(model, roof)]
+    if seen.fit is None or len(points) < 2 or not (sharp(seen.fit.per_token) or sharp(seen.fit.per_token2)):
         return []
-    points = [float(point.tokens) for point in seen.points]
     low, high = min(points), max(points)
-    # Over the measured range as a whole: the two coefficients trade off against each other, their sum does not.
     flops = float(work.prefill(model, high).flops) - float(work.prefill(model, low).flops)
     end, start = prefill_step(seen, high), prefill_step(seen, low)
     time = _difference(end, start)
     if time is None or end.value < 1.2 * start.value:
         return []
-    return [_ratio("mfu", "slope", roof, at, predicted(flops, "FLOP", "counted work"), time)]
+    return [
+        _ratio("mfu", "slope", roof, high, predicted(flops, "FLOP", f"counted work beyond {low:,.0f} tokens"), time)
+    ]
 
 
 def _decode_slope(model: Model, roof: Roof, seen: DecodeObservation, at: float) -> list[Utilisation]:
