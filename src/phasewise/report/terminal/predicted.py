@@ -9,6 +9,7 @@ from rich.text import Text
 
 from phasewise.record.prediction import Prediction
 from phasewise.record.run import Run
+from phasewise.report.terminal import parallel, whatif
 from phasewise.report.terminal.layout import Bars, Grid, indented, section, sentence
 from phasewise.report.view import heading, predicted, words
 from phasewise.report.view.recap import recap
@@ -25,6 +26,8 @@ def prediction(run: Run, explain: bool = False) -> RenderableType:
         section(predicted.batches(found).title, Grid(predicted.batches(found))),
         section(predicted.lengths(found).title, Grid(predicted.lengths(found))),
         section("Where the time goes", *_request(found)),
+        *parallel.sections(run),
+        *whatif.sections(run),
         *([section("Every formula", *_formulas(found))] if explain else []),
         section("Recap", Grid(recap(run))),
     )
