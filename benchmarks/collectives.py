@@ -3,8 +3,8 @@
     python benchmarks/collectives.py [../shared/data/measured/kernels]
 
 A latency is the median over messages of at most 1,024 elements (2 KiB in 16 bit), where the time no longer depends on
-the size. Beside it the script prints how the whole tables compare with latency + bytes / rate: a floor may not exceed what
-was measured.
+the size. Beside it the script prints how the whole tables compare with latency + bytes / rate: a floor may not exceed
+what was measured.
 """
 
 from __future__ import annotations

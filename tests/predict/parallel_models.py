@@ -39,9 +39,7 @@ def mixtral() -> Model:
         norm_weights=2 * 4096,
         count=32,
     )
-    return model(
-        Architecture(family="mixtral", hidden=4096, vocab=32000, tied=False, blocks=(block,), final_norm=4096)
-    )
+    return model(Architecture(family="mixtral", hidden=4096, vocab=32000, tied=False, blocks=(block,), final_norm=4096))
 
 
 def deepseek() -> Model:

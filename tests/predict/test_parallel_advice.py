@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import msgspec
 import pytest
-
 from parallel_models import spread
+
 from phasewise.errors import UsageError
 from phasewise.jobs.predict import Over, predict
 from phasewise.jobs.subject import Subject

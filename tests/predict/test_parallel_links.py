@@ -66,9 +66,7 @@ def test_latencies_lie_between_those_known_and_go_on_by_doublings() -> None:
 
 
 @pytest.mark.parametrize("kind", ["all-reduce", "all-gather", "reduce-scatter", "all-to-all"])
-@pytest.mark.parametrize(
-    ("machine", "latencies", "rate"), [("a100_sxm", NVLINK3, 300e9), ("h100_sxm", NVLINK4, 450e9)]
-)
+@pytest.mark.parametrize(("machine", "latencies", "rate"), [("a100_sxm", NVLINK3, 300e9), ("h100_sxm", NVLINK4, 450e9)])
 def test_constants_are_the_tables_and_never_above_what_was_measured(
     machine: str, latencies: Latencies, rate: float, kind: Kind
 ) -> None:

@@ -6,8 +6,8 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
 from parallel_models import deepseek, mixtral, spread
+
 from phasewise.model.model import Model
 from phasewise.predict.parallel.layout import Layout
 from phasewise.predict.parallel.share import share
@@ -67,9 +67,7 @@ def test_a_faster_link_never_slows(case: tuple[Model, Layout], batch: float, pas
 
 @settings(max_examples=50)
 @given(layouts(), batches, contexts)
-def test_all_devices_together_do_at_least_the_whole_work(
-    case: tuple[Model, Layout], batch: float, past: float
-) -> None:
+def test_all_devices_together_do_at_least_the_whole_work(case: tuple[Model, Layout], batch: float, past: float) -> None:
     model, layout = case
     step = over(model, layout).decode(past, batch)
     whole = over(model, Layout()).decode(past, batch)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-
 from parallel_models import spread
+
 from phasewise.model.load import load
 from phasewise.predict.parallel.advice import efficiency, paying
 from phasewise.predict.parallel.spread import Spread
@@ -27,9 +27,7 @@ def mbu(one: Spread, seconds: float, context: float = 5.0) -> float:
     return 100 * float(one.decode(context).work.bytes) / seconds / one.roof.bandwidth.value
 
 
-@pytest.mark.parametrize(
-    ("head", "expected"), [("sharded", (69, 55, 40, 25)), ("replicated", (69, 59, 48, 38))]
-)
+@pytest.mark.parametrize(("head", "expected"), [("sharded", (69, 55, 40, 25)), ("replicated", (69, 59, 48, 38))])
 def test_mbu_of_gpt_fast_follows_the_real_sharding(head: str, expected: tuple[int, ...]) -> None:
     for (devices, rate), percent in zip(GPT_FAST.items(), expected, strict=True):
         one = spread("llama-3.1-8b", "a100-sxm-80gb", tp=devices, head=head)
@@ -56,17 +54,13 @@ def test_gpt_fasts_own_bytes_a_device_have_a_replicated_head(
     assert float(one.decode(0.0).work.weight_bytes) == pytest.approx(gbps / tokens_per_s * 1e9, rel=0.004)
 
 
-@pytest.mark.parametrize(
-    ("accelerator", "expected"), [("a100-sxm-80gb", (70, 56, 26)), ("h100-sxm", (72, 36, 16))]
-)
+@pytest.mark.parametrize(("accelerator", "expected"), [("a100-sxm-80gb", (70, 56, 26)), ("h100-sxm", (72, 36, 16))])
 def test_mbu_of_code_llama_in_tgi(accelerator: str, expected: tuple[int, ...]) -> None:
     for (devices, seconds), percent in zip(TGI[accelerator].items(), expected, strict=True):
         assert mbu(spread("codellama-34b", accelerator, tp=devices), seconds) == pytest.approx(percent, abs=0.8)
 
 
-@pytest.mark.parametrize(
-    ("prompt", "seconds", "mfu", "mbu_"), [(128.0, 26e-3, 8, 20), (2048.0, 109e-3, 33, 5)]
-)
+@pytest.mark.parametrize(("prompt", "seconds", "mfu", "mbu_"), [(128.0, 26e-3, 8, 20), (2048.0, 109e-3, 33, 5)])
 def test_tensorrt_llm_70b_fp8_over_four(prompt: float, seconds: float, mfu: int, mbu_: int) -> None:
     """NVIDIA/TensorRT-LLM v0.5, docs/source/performance.md: LLaMA-2-70B, H100 FP8, TP4, first token."""
     one = spread("llama-2-70b", weights="fp8", tp=4)
@@ -120,7 +114,7 @@ def test_the_scaling_books_70b_in_int8_over_eight_chips() -> None:
 
 
 def test_the_scaling_books_70b_prefill_over_sixteen_chips() -> None:
-    """2·70e9·8192 / (16 · 1.97e14 · 0.4) = 0.91 s; counted, it is 69 billion weights, attention, and a sixteenth of each."""
+    """2·70e9·8192 / (16 · 1.97e14 · 0.4) = 0.91 s; counted, each chip has a sixteenth of 69 billion weights."""
     one = spread("llama-2-70b", "tpu-v5e", tp=16)
     step = one.prefill(8192.0)
     plain = float(step.work.flops - step.work.attention_flops)

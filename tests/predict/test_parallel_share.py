@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-import pytest
+from pathlib import Path
 
+import pytest
 from parallel_models import deepseek, mixtral, model, spread
+
 from phasewise.errors import UsageError
 from phasewise.model.architecture import Architecture, Block, Mlp
+from phasewise.model.load import load
 from phasewise.model.mixers.recurrent import Recurrent
 from phasewise.model.parts import NoFeedForward, NoMixer
 from phasewise.predict.parallel.layout import Layout, layout
@@ -77,9 +80,7 @@ def test_dp_attention_holds_attention_whole_and_experts_once() -> None:
 
 
 def test_states_are_cut_and_layers_without_parts_are_none() -> None:
-    state = Recurrent(
-        kind="mamba", into=800, out=400, rest=40, state=1600, conv_state=80, flops_per_state=6.0
-    )
+    state = Recurrent(kind="mamba", into=800, out=400, rest=40, state=1600, conv_state=80, flops_per_state=6.0)
     blocks = (
         Block(mixer=state, mlp=NoFeedForward(), norm_weights=8, count=3),
         Block(mixer=NoMixer(), mlp=Mlp(intermediate=64), norm_weights=8, count=2),
@@ -136,3 +137,28 @@ def test_devices_without_tp_are_tensor_parallel_and_contradictions_are_refused()
 )
 def test_a_layout_in_words(one: Layout, words: str) -> None:
     assert str(one) == words
+
+
+@pytest.mark.parametrize("tp", [2, 8])
+def test_every_real_config_is_cut_or_refused_in_a_sentence(tp: int) -> None:
+    folder = Path(__file__).parents[3] / "shared" / "data" / "configs"
+    if not folder.is_dir():
+        pytest.skip("skipped: no shared data")
+    cut, sentences = 0, list[str]()
+    for file in sorted(folder.glob("*.json")):
+        try:
+            whole = load(str(file))
+        except UsageError:
+            continue
+        try:
+            own = share(whole, Layout(tp=tp))
+        except UsageError as refused:
+            sentences.append(str(refused))
+            continue
+        cut += 1
+        assert whole.resident_bytes / tp * (1 - 1e-9) <= own.resident_bytes < whole.resident_bytes, file.name
+        assert whole.kv_bytes_per_token / tp <= own.kv_bytes_per_token <= whole.kv_bytes_per_token, file.name
+        for role, held in own.weight_bytes.items():
+            assert held <= whole.weight_bytes[role], (file.name, role)
+    assert cut > 20
+    assert not any("\n" in sentence for sentence in sentences)

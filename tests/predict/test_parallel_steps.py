@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-
 from parallel_models import deepseek, mixtral, spread, without_latency
+
 from phasewise.predict.parallel.link import NVLINK4
 from phasewise.predict.parallel.spread import Spread
 from phasewise.predict.roofline import decode_floor, floor, prefill_floor
@@ -62,7 +62,9 @@ def test_experts_within_a_group_add_up_and_across_groups_travel() -> None:
     assert set(within) == {("all-reduce", "mixers"), ("all-reduce", "experts")}
     across = messages(spread(deepseek(), dp=8, ep=8), 64.0)
     copies = 8 * (1 - (7 / 8) ** 8)
-    assert across == {("all-to-all", "tokens to experts and back"): (2 * 58, 8, pytest.approx(7 / 8 * copies * 8 * 7168 * 2))}
+    assert across == {
+        ("all-to-all", "tokens to experts and back"): (2 * 58, 8, pytest.approx(7 / 8 * copies * 8 * 7168 * 2))
+    }
     sliced = messages(spread(deepseek(), dp=8), 64.0)
     assert sliced == {
         ("all-gather", "tokens of all groups"): (58, 8, 7 / 8 * 64 * 7168 * 2),

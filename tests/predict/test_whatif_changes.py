@@ -6,6 +6,7 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from whatif_setups import alone, setup, tried
 
 from phasewise.errors import UsageError
 from phasewise.jobs.predict import Over, predict
@@ -14,7 +15,6 @@ from phasewise.predict.whatif.changes import CHANGES, read
 from phasewise.predict.whatif.outcome import outcome
 from phasewise.record.prediction import Prediction
 from phasewise.record.whatif import Outcome, Trial
-from whatif_setups import alone, setup, tried
 
 BANDWIDTH, PEAK = 3.35e12, 989e12
 LAYERS, NORMS, HEAD, KV = 6_979_321_856, 266_240, 525_336_576, 131_072
@@ -175,9 +175,7 @@ def test_together_is_all_of_them_whatever_the_order() -> None:
     one, other = tried(",".join(names)).together, tried(*reversed(names)).together
     assert one is not None
     assert one.outcome == (other.outcome if other else None)
-    kept = setup(
-        weights="int4", kv="fp8", batch=32, cached=1600, layout=msgspec.structs.replace(setup().layout, tp=2)
-    )
+    kept = setup(weights="int4", kv="fp8", batch=32, cached=1600, layout=msgspec.structs.replace(setup().layout, tp=2))
     assert one.outcome == outcome(kept).shown
     assert tried("tp=2,tp=4").together is None
     assert tried("tp=2,weights=bf16").together is None

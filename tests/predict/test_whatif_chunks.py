@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import msgspec
 import pytest
-
 from parallel_models import spread
+from whatif_setups import alone, setup, tried
+
 from phasewise.model import work
 from phasewise.model.passes import Pass
 from phasewise.predict import launches
 from phasewise.predict.chunks import mixed
 from phasewise.predict.roofline import floor
-from whatif_setups import alone, setup, tried
 
 BANDWIDTH, PEAK = 3.35e12, 989e12
 P, HEAD, KV = 6_979_588_096, 525_336_576, 131_072

@@ -7,12 +7,12 @@ import random
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
 from parallel_models import mixtral, spread
+from whatif_setups import alone, setup
+
 from phasewise.fix import speculative as remedy
 from phasewise.predict import speculation
 from phasewise.predict.speculation import Draft, break_even, gain, proposing, tokens_per_step, verify
-from whatif_setups import alone, setup
 
 BANDWIDTH, PEAK = 3.35e12, 989e12
 P, HEAD, KV = 6_979_588_096, 525_336_576, 131_072

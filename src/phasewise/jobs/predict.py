@@ -11,7 +11,6 @@ import msgspec
 from phasewise.errors import UsageError
 from phasewise.jobs.envelope import envelope
 from phasewise.jobs.subject import Subject
-from phasewise.model.load import load
 from phasewise.model.model import Model
 from phasewise.predict.parallel import link
 from phasewise.predict.parallel import prediction as spread_out
@@ -109,8 +108,9 @@ def _variant(subject: Subject, model: Model) -> Callable[[str | None, str | None
     """The subject's model in other formats; its own where none is given."""
 
     def variant(weights: str | None, kv: str | None) -> Model:
-        if subject.model is None or (weights is None and kv is None):
+        if weights is None and kv is None:
             return model
-        return load(subject.model, weights=weights or subject.weights, kv=kv or subject.kv)
+        other = msgspec.structs.replace(subject, weights=weights or subject.weights, kv=kv or subject.kv)
+        return other.load_model() or model
 
     return variant

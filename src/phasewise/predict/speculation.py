@@ -12,7 +12,7 @@ from phasewise.predict.parallel.spread import Spread, Step
 from phasewise.predict.roofline import floor
 
 DRAFT_COST = 0.05
-"""Assumed time of one proposed token, in plain steps of the model: c of the paper, which measures 0.02 to 0.1."""
+"""Assumed time of one proposed token, in plain steps of the model: the paper's c, which stays below it there."""
 
 _EVERY, _LARGEST = 4096, 2**20
 """Batches that are searched one by one, and the largest one."""

@@ -121,7 +121,7 @@ def _chosen(rows: list[AdviceRow], best: int, fewest: int) -> str:
 
 def _limit(after: AdviceRow, fixed: float) -> str:
     if not after.pays_below_s:
-        return f" {after.devices} would not make a step √2 times as fast, even by the floor."
+        return f" {after.devices} would not make a step 1.41 times as fast, even by the floor."
     return (
         f" {after.devices} pay only while what does not shrink with devices takes under "
         f"{show(after.pays_below_s, 's')} of a step (assumed {show(fixed, 's')})."

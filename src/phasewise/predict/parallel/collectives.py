@@ -8,6 +8,7 @@ one after the other and after the math: what an engine hides of them is not.
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import NamedTuple
 
 from phasewise.model.architecture import Architecture
@@ -47,13 +48,16 @@ class Tokens(NamedTuple):
 def collectives(shape: Architecture, layout: Layout, tokens: Tokens) -> tuple[Collective, ...]:
     """All of a step through the layers, in the order in which they come; those that carry nothing are left out."""
     mixers = sum(b.count * _sums(b.mixer) for b in shape.working)
-    mixtures = [(b.mlp, b.count) for b in shape.working if isinstance(b.mlp, Moe)]
+    mixtures = Counter[int]()
+    for block in shape.working:
+        if isinstance(block.mlp, Moe):
+            mixtures[block.mlp.chosen] += block.count
     dense = sum(b.count for b in shape.working if not isinstance(b.mlp, Moe | NoFeedForward))
     hidden = shape.hidden * ELEMENT
     tp, all_own = layout.tp, tokens.own * hidden
     found = [_all_reduce("mixers", mixers, tp, all_own), _all_reduce("MLPs", dense, tp, all_own)]
-    for moe, count in mixtures:
-        found += _mixture(moe, count, layout, tokens, hidden)
+    for chosen, count in mixtures.items():
+        found += _mixture(chosen, count, layout, tokens, hidden)
     if layout.head == "sharded":
         found += [
             _all_reduce("embedding", 1, tp, all_own),
@@ -69,7 +73,7 @@ def _sums(mixer: object) -> int:
     return 2 if isinstance(mixer, Cross) and mixer.own is not None else 1
 
 
-def _mixture(moe: Moe, count: int, layout: Layout, tokens: Tokens, hidden: float) -> list[Collective]:
+def _mixture(chosen: int, count: int, layout: Layout, tokens: Tokens, hidden: float) -> list[Collective]:
     """Within a group every device has every token, so that experts only add up. Across groups tokens have to travel."""
     if layout.dp == 1:
         return [_all_reduce("experts", count, layout.tp, tokens.own * hidden)]
@@ -81,7 +85,7 @@ def _mixture(moe: Moe, count: int, layout: Layout, tokens: Tokens, hidden: float
             Collective("reduce-scatter", "experts", count, layout.stage, _part(layout.stage) * everyone),
             again,
         ]
-    copies = layout.ep * (1 - (1 - 1 / layout.ep) ** moe.chosen)
+    copies = layout.ep * (1 - (1 - 1 / layout.ep) ** chosen)
     sent = _part(layout.ep) * copies * tokens.own / layout.tp * hidden
     return [Collective("all-to-all", "tokens to experts and back", 2 * count, layout.ep, sent), again]
 

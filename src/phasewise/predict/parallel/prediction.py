@@ -15,6 +15,7 @@ from phasewise.record.parallel import DeviceStep, Message, Parallel, StageBound
 from phasewise.record.prediction import BatchRow, LengthRow, Prediction, RequestPrediction, StepPrediction
 from phasewise.record.quantity import Quantity, assumed, predicted
 
+
 def predict(
     spread: Spread, whole: Roof, *, prompt: int, answer: int, batch: int, memory: float | None
 ) -> tuple[Prediction, Parallel]:

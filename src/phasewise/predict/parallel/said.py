@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from phasewise.predict.parallel.share import kept_whole
 from phasewise.predict.parallel.spread import Spread, Step
 from phasewise.record.prediction import Formula
 from phasewise.units import show
@@ -29,6 +30,9 @@ def notes(spread: Spread, tokens: int, batch: int, memory: float | None) -> list
             f"{layout.stage} devices are taken to be joined by {link.name} as {_NODE} of one node are: give --link for "
             "a slower network between nodes."
         )
+    whole = kept_whole(spread.model, layout)
+    if whole:
+        found.append(f"Counted whole on every device, because no way to cut them is known: {', '.join(whole)}.")
     held = spread.held(batch, tokens)
     if memory is not None and held > memory:
         found.append(

@@ -89,6 +89,17 @@ def share(model: Model, layout: Layout, groups: Count = 1.0) -> Model:
     return msgspec.structs.replace(model, architecture=cut, weight_bytes=_bytes(model, cut))
 
 
+def kept_whole(model: Model, layout: Layout) -> list[str]:
+    """Kinds of layer parts with weights that every device holds whole, because nothing in them is known to be cut."""
+    parts = [part for block in model.architecture.working for part in (block.mixer, block.mlp)]
+    whole = [
+        type(part).__name__
+        for part in parts
+        if not isinstance(part, Moe) and part.parameters(model.architecture.hidden) and _cut(part, layout.tp) == part
+    ]
+    return sorted(set(whole)) if layout.tp > 1 else []
+
+
 def _bytes(model: Model, cut: Architecture) -> dict[Role, float]:
     """Bytes by role, in proportion to the weights of the role."""
     whole, own = model.architecture.all_parameters(), cut.all_parameters()

@@ -73,15 +73,10 @@ class Spread:
         """Bytes of KV cache that a token of a request takes on each device of the request's group."""
         return self.own.kv_bytes_per_token * self._largest_stage
 
-    @property
-    def held_per_request(self) -> float:
-        """Bytes that a request takes there whatever its length."""
-        return self.own.state_bytes_per_request * self._largest_stage
-
     def held(self, batch: float, tokens: float) -> float:
-        """Bytes on the fullest device with ``batch`` requests of ``tokens`` tokens each."""
+        """Bytes on the fullest device with ``batch`` requests of ``tokens`` tokens each, states and windows counted."""
         of_group = ceil(batch / self.layout.dp)
-        return self.held_bytes + of_group * (self.held_per_token * tokens + self.held_per_request)
+        return self.held_bytes + of_group * float(self.own.request_bytes(tokens)) * self._largest_stage
 
     @property
     def _largest_stage(self) -> float:

@@ -18,7 +18,6 @@ from phasewise.record.whatif import Outcome
 _GROUPS = {
     "qkv": "attention projections",
     "output": "attention projections",
-    "gate": "attention projections",
     "cross": "attention projections",
     "recurrence": "attention projections",
     "mlp_in": "MLP",

@@ -16,7 +16,8 @@ def headline(found: Parallel) -> str:
     joined = "joined by no link that is known"
     if found.link_rate is not None:
         joined = f"joined by {words.name(found.link)}, {words.amount(found.link_rate)} each way"
-    return f"{found.devices} devices as {words.name(found.words)}, {joined}; lm_head and embedding {found.lm_head}."
+    tables = f"; lm_head and embedding {found.lm_head}" if found.tp > 1 else ""
+    return f"{found.devices} devices as {words.name(found.words)}, {joined}{tables}."
 
 
 def device(found: Parallel) -> Table:
@@ -89,8 +90,8 @@ def advice(found: Parallel) -> Table:
 
 def _rule(fixed: Quantity) -> str:
     return (
-        "Twice the devices pay when a step gets at least √2 times as fast. The last column says how long that part of "
-        f"a step may be which no number of devices makes shorter; it is taken to be {words.amount(fixed)} "
+        "Twice the devices pay when a step gets at least 1.41 times as fast. The last column says how long that part "
+        f"of a step may be which no number of devices makes shorter; it is taken to be {words.amount(fixed)} "
         f"({fixed.provenance}: {words.clean(fixed.source)})."
     )
 
