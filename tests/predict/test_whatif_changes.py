@@ -118,6 +118,7 @@ def test_what_owns_a_change_of_devices() -> None:
     assert trial.prefill is not None
     assert trial.decode is not None
     assert (trial.prefill.owner, trial.decode.owner) == ("MLP (compute)", "MLP (memory)")
+    assert any(note.startswith("2 devices in place of 1: ") for note in trial.notes)
     slow = setup("l40s", layout=msgspec.structs.replace(setup().layout, tp=8))
     link = alone("link=900GB/s", slow)
     assert link.prefill is not None

@@ -49,8 +49,9 @@ PCIE: Latencies = {
     "all-to-all": {2: 8.3e-6, 4: 13.6e-6},
     "send": {2: 8.3e-6},
 }
-"""NCCL in a graph: all-reduce of 4 KB on four V100 (haohervchb/sglang-V100#2) and on eight cards (the same tables as
-above), all-gather on RTX PRO 6000 (flashinfer-ai/flashinfer#5023); the others are taken to be as long as that."""
+"""NCCL in a graph: all-reduce of 4 KB on four V100 (haohervchb/sglang-V100#2) and on eight cards (aiconfigurator's
+tables of cards without NVLink), all-gather on RTX PRO 6000 (flashinfer-ai/flashinfer#5023); the others are taken to be
+as long as that."""
 
 _FAMILIES: tuple[tuple[str, Latencies, str], ...] = (
     ("nvlink2", NVLINK3, "as measured on NVLink3"),

@@ -72,11 +72,15 @@ def _together(setup: Setup, before: Full, asked: Asked, said: set[str]) -> Trial
 def _trial(name: str, before: Full, changed: Changed) -> Trial:
     after = outcome(changed.setup)
     notes = changed.notes
-    if after.shown.fits is False:
+    was, now = before.shown, after.shown
+    if now.devices != was.devices:
+        each = f"{now.tokens_per_s / now.devices:,.0f} tokens/s each against {was.tokens_per_s / was.devices:,.0f}"
+        notes = (*notes, f"{now.devices} devices in place of {was.devices}: {each}")
+    if now.fits is False:
         notes = (*notes, "weights and KV cache do not fit in the memory of one device")
     return Trial(
         change=name,
-        outcome=after.shown,
+        outcome=now,
         prefill=prefill_gain(before, after),
         decode=decode_gain(before, after),
         notes=notes,
