@@ -7,7 +7,6 @@ import pytest
 
 import planted
 from phasewise.fix.fix import REMEDIES, fix
-from phasewise.fix.speculative import tokens_per_step
 from phasewise.judge.case import Ask, Case
 from phasewise.judge.judge import judge
 from phasewise.record.machine import Machine
@@ -146,7 +145,3 @@ def test_an_alarm_ranks_nothing() -> None:
     found = remedies(planted.prefill(0.0, LINEAR / 3, SQUARE / 3), None)
     assert found.fixes == ()
     assert "100%" in found.note
-
-
-def test_tokens_per_step_of_speculation_by_hand() -> None:
-    assert tokens_per_step(0.7) == pytest.approx(1 + 0.7 + 0.7**2 + 0.7**3 + 0.7**4)

@@ -14,9 +14,11 @@ from phasewise.record.judgement import Judgement
 from phasewise.record.machine import Machine
 from phasewise.record.model import ModelFacts
 from phasewise.record.observation import Observation
+from phasewise.record.parallel import Parallel
 from phasewise.record.prediction import Prediction
 from phasewise.record.remedies import Remedies
 from phasewise.record.target import Target
+from phasewise.record.whatif import WhatIf
 
 SCHEMA = 1
 """Version of the saved form; raised when an old reader could misread a new file."""
@@ -38,6 +40,8 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     model: ModelFacts | None = None
     machine: Machine | None = None
     prediction: Prediction | None = None
+    parallel: Parallel | None = None
+    what_if: WhatIf | None = None
     observation: Observation | None = None
     judgement: Judgement | None = None
     remedies: Remedies | None = None

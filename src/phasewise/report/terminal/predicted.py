@@ -10,6 +10,7 @@ from rich.text import Text
 from phasewise.record.prediction import Prediction
 from phasewise.record.run import Run
 from phasewise.record.scaling import Scaling
+from phasewise.report.terminal import parallel, whatif
 from phasewise.report.terminal.layout import Bars, Grid, bullets, indented, section, sentence
 from phasewise.report.view import heading, predicted, scaling, words
 from phasewise.report.view.recap import recap
@@ -27,6 +28,8 @@ def prediction(run: Run, explain: bool = False) -> RenderableType:
         *([section(*_scaling(found.scaling))] if found.scaling else []),
         section(predicted.lengths(found).title, Grid(predicted.lengths(found))),
         section("Where the time goes", *_request(found)),
+        *parallel.sections(run),
+        *whatif.sections(run),
         *([section("Every formula", *_formulas(found))] if explain else []),
         section("Recap", Grid(recap(run))),
     )
