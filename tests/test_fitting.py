@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import nnls
 
-from phasewise.fitting import Fit, median_interval, nonnegative, student
+from phasewise.fitting import Fit, Interval, Scatter, median_interval, nonnegative, pooled, student
 
 Rows = list[list[float]]
 
@@ -198,6 +198,34 @@ def test_intervals_hold_their_value_and_scale_with_the_unit(samples: list[tuple[
             assert other.high == pytest.approx(unit * found.high, rel=1e-3, abs=1e-9 * unit * max(times))
 
 
+def plain(found: Interval | Scatter) -> bool:
+    return all(type(number) in (float, int) for number in found)
+
+
+@settings(deadline=None, max_examples=100)
+@given(
+    st.lists(st.tuples(st.sampled_from([16, 64, 256, 1024]), st.floats(0.5, 2.0)), min_size=4, max_size=30),
+    st.tuples(coefficient, coefficient, coefficient).filter(any),
+    st.integers(1, 3),
+)
+def test_every_number_that_leaves_is_pythons(
+    samples: list[tuple[int, float]], truth: tuple[float, float, float], powers: int
+) -> None:
+    if len({n for n, _ in samples}) < powers:
+        return
+    times = [noise * sum(c * (n / 1024) ** k for k, c in enumerate(truth)) for n, noise in samples]
+    fit = nonnegative([[float(n) ** k for k in range(powers)] for n, _ in samples], times)
+    assert plain(fit.scatter)
+    assert all(plain(fit.coefficient(k)) for k in range(powers))
+    assert plain(fit.at([float(k + 1) for k in range(powers)]))
+    assert all(type(value) is float for value in (*fit.values, fit.growth, fit.lack_of_fit, fit.residual))
+    assert type(fit.samples) is type(fit.rejected) is int
+    assert plain(median_interval(times, fit.scatter))
+    assert plain(median_interval(times))
+    assert plain(pooled([times]))
+    assert type(student(0.95, 3)) is float
+
+
 # Coverage: skewed noise, few points, coefficients at zero
 
 TRUTHS = [(5e-3, 20e-6, 0.0), (5e-3, 20e-6, 1e-9), (0.2e-3, 900e-6, 2e-8), (30e-3, 2e-6, 1e-10), (0.0, 50e-6, 0.0)]
@@ -259,11 +287,43 @@ def test_nine_samples_drop_one_at_either_end() -> None:
 
 
 def test_two_samples_by_hand() -> None:
-    # Logs 0 and ln 2: sd = ln 2/√2, half = 12.706·sd/√2 = 12.706·ln 2/2 = 4.404 around ln 2/2.
+    # Mean 1.5, s = 1/√2, t(1) = 12.706: 12.706·s·√(π/4) = 7.963, and no time is below zero.
     found = median_interval([1.0, 2.0])
-    assert found.value == 1.5
-    assert found.low == pytest.approx(math.exp(math.log(2) / 2 - 12.7062 * math.log(2) / 2), rel=1e-4)
-    assert found.high == pytest.approx(math.exp(math.log(2) / 2 + 12.7062 * math.log(2) / 2), rel=1e-4)
+    assert (found.value, found.low) == (1.5, 0.0)
+    assert found.high == pytest.approx(1.5 + 7.963, abs=1e-3)
+
+
+def test_few_samples_borrow_the_scatter_of_their_like() -> None:
+    # 1% from 30 degrees of freedom, t = 2.042: ±2.042·1%·√(π/4) = ±1.810% for two, ±1.478% for three.
+    scatter = Scatter(0.0, 0.01, 30)
+    assert median_interval([99.9, 100.1], scatter) == pytest.approx((100.0, 98.190, 101.810), abs=2e-3)
+    assert median_interval([99.9, 100.0, 100.1], scatter) == pytest.approx((100.0, 98.522, 101.478), abs=2e-3)
+    # One is bounded, too, and a straggler widens the interval as far as itself.
+    assert median_interval([100.0], scatter) == pytest.approx((100.0, 97.440, 102.560), abs=2e-3)
+    assert median_interval([100.0, 140.0], scatter) == pytest.approx((120.0, 100.0, 140.0))
+
+
+def test_pooled_scatter_by_hand() -> None:
+    # Deviations ±1 about 10 and ±10 about 100, proportional: √(2·(2·0.1²)/2)... per group s² = 0.02 of one degree each.
+    found = pooled([[9.0, 11.0], [90.0, 110.0]])
+    assert found.degrees == 2
+    assert float(found.at(10.0)) == pytest.approx(10.0 * math.sqrt(0.02), rel=0.05)
+    assert float(found.at(100.0)) == pytest.approx(100.0 * math.sqrt(0.02), rel=0.05)
+    assert pooled([]).degrees == pooled([[1.0], [2.0]]).degrees == 0
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 5])
+def test_pooled_intervals_cover_and_are_sane(n: int) -> None:
+    rng = np.random.default_rng(n)
+    covered, widths, runs = 0, [], 300
+    for _ in range(runs):
+        groups = [list(level * (1 + 0.03 * rng.standard_normal(max(2, n)))) for level in (0.1, 0.2, 0.8, 1.6)]
+        groups[0] = groups[0][:n]
+        found = median_interval(groups[0], pooled(groups))
+        covered += found.low <= 0.1 <= found.high
+        widths.append(found.high / found.value)
+    assert covered / runs >= 0.93
+    assert statistics.median(widths) < 1.3
 
 
 def test_one_sample_bounds_nothing() -> None:

@@ -10,7 +10,10 @@ PhasewiseError                    anything a user may meet; its text is one sent
 │   ├── NotAnEngine               something answers, but it is not an LLM server
 │   ├── Stalled                   no byte came within the time limit
 │   └── BrokenStream              the stream ended early or was not what SSE or JSON promise
-└── ImpossibleMeasurement         more than the machine can do: the verdict stops                 exit 3
+├── ImpossibleMeasurement         more than the machine can do: the verdict stops                 exit 3
+└── Interrupted                   Ctrl-C or SIGTERM ended it before there was anything to show    exit 130 or 143
+
+Terminated                        SIGTERM, as a KeyboardInterrupt: what handles Ctrl-C handles both
 """
 
 from __future__ import annotations
@@ -69,3 +72,15 @@ class BrokenStream(EngineError):
 
 class ImpossibleMeasurement(PhasewiseError):
     """A utilisation whose lower end is over 100%: the verdict stops here."""
+
+
+class Terminated(KeyboardInterrupt):
+    """The process was asked to end by SIGTERM."""
+
+
+class Interrupted(PhasewiseError):
+    """Ctrl-C or SIGTERM, as ``by`` says, ended the command before there was anything to show."""
+
+    def __init__(self, message: str, by: KeyboardInterrupt) -> None:
+        super().__init__(message)
+        self.exit_code = 143 if isinstance(by, Terminated) else 130

@@ -13,8 +13,32 @@ from typing import Literal
 
 from phasewise.errors import UsageError
 
-Unit = Literal["s", "B", "B/s", "FLOP", "FLOP/s", "token", "token/s", "s/token", "s/token^2", "W", "J", "1"]
+Unit = Literal[
+    "s",
+    "B",
+    "B/s",
+    "FLOP",
+    "FLOP/s",
+    "token",
+    "token/s",
+    "token/chunk",
+    "s/token",
+    "s/token^2",
+    "request",
+    "request/s",
+    "parameter",
+    "layer",
+    "device",
+    "block",
+    "message",
+    "W",
+    "J",
+    "1",
+]
 """Units a number may carry; ``"1"`` is a plain ratio, shown as a percentage."""
+
+_COUNTED = ("token", "request", "parameter", "layer", "device", "block", "message")
+"""Whole things, shown in full and in the plural."""
 
 _DECIMAL = {"": 1.0, "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15, "E": 1e18}
 _BINARY = {"Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30, "Ti": 2.0**40}
@@ -52,7 +76,7 @@ def parse(text: str, unit: Unit) -> float:
 
 
 def _small(prefix: str, unit: Unit) -> float | None:
-    return {"m": 1e-3, "u": 1e-6, "µ": 1e-6, "n": 1e-9}.get(prefix) if unit == "s" else None
+    return {"m": 1e-3, "u": 1e-6, "µ": 1e-6, "n": 1e-9, "p": 1e-12, "f": 1e-15}.get(prefix) if unit == "s" else None
 
 
 def show(value: float | None, unit: str, digits: int = 3) -> str:
@@ -63,9 +87,11 @@ def show(value: float | None, unit: str, digits: int = 3) -> str:
         return f"{value} {unit}" if unit != "1" else f"{value}"
     if unit == "1":
         return f"{_round(100 * value, digits)}%" if abs(value) < 1e9 else f"{100 * value:.3g}%"
-    if unit == "token":
+    if unit in _COUNTED:
         number = f"{value:,.0f}" if abs(value) >= 100 or value == int(value) else f"{value:.1f}"
-        return f"{number} {'token' if value == 1 else 'tokens'}"
+        return f"{number} {unit}{'' if value == 1 else 's'}"
+    if unit in ("token/chunk", "request/s"):
+        return f"{_round(value, digits)} {unit}"
     if unit.startswith("s"):
         return _scaled(
             value, unit, digits, (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6), ("ns", 1e-9), ("ps", 1e-12), ("fs", 1e-15))

@@ -20,11 +20,21 @@ from phasewise.errors import UsageError
         ("http://[::1]:8000", "http://[::1]:8000", "", 8000),
         ("http://bücher.example", "http://xn--bcher-kva.example", "", 80),
         ("http://host/ä", "http://host/%C3%A4", "/%C3%A4", 80),
+        ("HTTP://127.0.0.1:1", "http://127.0.0.1:1", "", 1),
+        ("http://my_container.lan.:1", "http://my_container.lan.:1", "", 1),
     ],
 )
 def test_urls(url: str, shown: str, path: str, port: int) -> None:
     found = address.parse(url)
     assert (found.shown, found.path, found.port) == (shown, path, port)
+
+
+@pytest.mark.parametrize(
+    ("text", "url"),
+    [("http://x", True), ("HTTPS://x", True), ("Http://", True), ("gguf:http://", False), ("x", False), ("", False)],
+)
+def test_what_is_meant_as_a_url(text: str, url: bool) -> None:
+    assert address.is_url(text) is url
 
 
 def test_login_and_query_are_used_but_not_shown() -> None:
@@ -53,6 +63,16 @@ def test_login_and_query_are_used_but_not_shown() -> None:
         "http://host\x7f",
         "http://" + "ä" * 80 + ".example",
         "gguf:x",
+        "http://" + "a" * 300,
+        "http://" + "a." * 150 + "b",
+        "http://a..b",
+        "http://.",
+        "http://a_b!c",
+        "http://[fe80::zz]",
+        "http://xn--\u00e4..b",
+        "http://host/\udcff",
+        "http://\udcff",
+        "http://\udcff@host",
     ],
 )
 def test_what_is_no_server_url(url: str) -> None:
@@ -60,7 +80,7 @@ def test_what_is_no_server_url(url: str) -> None:
         address.parse(url)
 
 
-@given(st.text(max_size=40))
+@given(st.text(st.characters(), max_size=40))
 def test_any_text_is_an_address_or_the_users_mistake(text: str) -> None:
     for url in (text, f"http://{text}", f"http://host/{text}", f"http://host?{text}", f"http://{text}@host"):
         try:

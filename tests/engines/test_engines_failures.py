@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -9,7 +10,10 @@ import pytest
 from engines_fake import NOT_FOUND, Fake
 from engines_loopback import END, HANG_UP, RESET, SSE_HEAD, Loopback, Request, Script, Step, chunk, event, page
 
-from phasewise.engines import openai
+from phasewise.engines import address, openai, wire
+from phasewise.engines.base import Answer
+from phasewise.engines.client import Client
+from phasewise.engines.reply import Reply
 from phasewise.errors import BrokenStream, EngineError, NotAnEngine, Refused, Stalled, Unreachable, UsageError
 
 KEY = "sk-secret-4711"
@@ -251,10 +255,84 @@ def test_hostile_model_lists(data: str) -> None:
         openai.connect(server.url, api_key="")
 
 
-@pytest.mark.parametrize("stall_s", [0.0, -1.0, float("nan")])
+@pytest.mark.parametrize("stall_s", [0.0, -1.0, float("nan"), float("inf"), 1e300, 1e12, 86_401.0])
 def test_a_time_limit_that_cannot_be(stall_s: float) -> None:
     with pytest.raises(UsageError, match="--timeout"):
         openai.connect("http://127.0.0.1:1", stall_s=stall_s)
+
+
+@pytest.mark.parametrize("model", ["\udcff", "m\ud800"])
+def test_a_model_name_that_is_no_text(model: str) -> None:
+    with Loopback(Fake()) as server, pytest.raises(UsageError, match="--served-model"):
+        openai.connect(server.url, model=model, api_key="")
+
+
+def endless(*more: Step) -> Script:
+    """A sound server that after ``[DONE]`` goes on with ``more``, over and over, where its answer should end."""
+    fake = Fake()
+
+    def script(request: Request) -> Iterator[Step]:
+        for step in fake(request):
+            if step != END:
+                yield step
+                continue
+            yield more[0]
+            while True:
+                yield from more[1:]
+
+    return script
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        endless(b"", chunk(b"x"), 0.05),
+        endless(b"", chunk(b"x" * 2**16)),
+        endless(b"0\r\n", b"X-Trailer: yes\r\n" * 100),
+        endless(b"0\r\nX-Trailer: ", b"y", 0.05),
+        endless(b"", 10.0),
+    ],
+    ids=["trickle", "flood", "trailers", "slow trailer", "silence"],
+)
+def test_what_follows_the_last_event_is_neither_waited_for_nor_kept(
+    script: Script, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    received: list[Reply] = []
+
+    class Watched(Reply):
+        def start(self, message: bytes) -> None:
+            received.append(self)
+            super().start(message)
+
+    monkeypatch.setattr(wire, "Reply", Watched)
+    with Loopback(script) as server:
+        client = Client(address.parse(server.url), api_key="", insecure=False, stall_s=30.0)
+        body = b'{"model": "m", "prompt": "a", "max_tokens": 3, "stream_options": {"include_usage": true}}'
+        for connections in (1, 2):
+            before = time.perf_counter()
+            answer = client.stream("/v1/completions", body, 3)
+            assert isinstance(answer, Answer)
+            assert answer.completion_tokens == 3
+            assert time.perf_counter() - before < 10.0  # a second in truth, thirty when it waits for the end
+            assert server.connections == connections  # no request is sent on a connection that still talks
+            assert received[-1]._received < 2**20
+            assert not received[-1]._parts
+        client.close()
+
+
+@pytest.mark.parametrize("extra", [page({"more": 1}), page("a") * 3, b"garbage", b"\r\n", b"HTTP/1.1 200 OK\r\n"])
+def test_bytes_after_a_whole_answer_cost_the_connection_and_nothing_else(extra: bytes) -> None:
+    fake = Fake()
+
+    def script(request: Request) -> Iterator[Step]:
+        for step in fake(request):
+            yield step + extra if isinstance(step, bytes) and (step == END or "models" in request.path) else step
+
+    with Loopback(script) as server:
+        engine = openai.connect(server.url, api_key="", stall_s=5.0)
+        for _ in range(3):
+            assert engine.ask(engine.prompt(10), 3).completion_tokens == 3
+        engine.close()
 
 
 class TestKey:

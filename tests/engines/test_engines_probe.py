@@ -287,3 +287,42 @@ def test_optional_pages_that_hang_or_break_do_not_stop_the_probe(monkeypatch: py
 
     with probing(script) as (engine, _):
         assert found(engine)["metrics"] is False
+
+
+@pytest.mark.parametrize("vocabulary", [1, 0, -7, 2**60, 10**300])
+def test_a_vocabulary_that_cannot_be_is_ignored_and_the_finding_says_so(vocabulary: int) -> None:
+    with probed(models=[{"id": "m", "meta": {"n_vocab": vocabulary}}]) as (engine, _):
+        assert found(engine)["token_ids"] is True
+        assert "cannot be and is ignored" in detail(engine, "token_ids")
+        assert engine.ask(engine.prompt(20), 3).prompt_tokens == 20
+
+
+def test_a_vocabulary_that_can_be_is_not_talked_about() -> None:
+    with probed(**LLAMA_CPP) as (engine, _):
+        assert "ignored" not in detail(engine, "token_ids")
+
+
+@pytest.mark.parametrize("vocabulary", ["49152", [1], {"a": 1}, 1e300, True])
+def test_a_fact_that_is_not_what_it_should_be_spoils_no_other(vocabulary: object) -> None:
+    card = {"id": "m", "owned_by": 5, "max_model_len": 4096, "meta": {"n_vocab": vocabulary, "ftype": "Q4_1"}}
+    with probed(models=[card]) as (engine, _):
+        facts = reported(engine)
+        assert (facts["max_context"], facts["weights"]) == ("4096", "Q4_1")
+        assert "vocabulary" not in facts
+        assert found(engine)["token_ids"] is True
+
+
+@pytest.mark.parametrize("limit", [0, -5, 10**18, 2**63, "x", "²"])
+def test_a_context_that_cannot_be_is_not_believed(limit: object) -> None:
+    pages = {"/version": page({"max_model_len": limit})}
+    with probed(models=[{"id": "m", "max_model_len": limit}], pages=pages) as (engine, _):
+        assert engine.target.max_context is None
+        assert engine.prompt(20).tokens == 20
+
+
+def test_a_prompt_beyond_the_stated_context_is_the_users_mistake() -> None:
+    with probed(models=[{"id": "m", "max_model_len": 4096}]) as (engine, server):
+        asked = len(server.requests)
+        with pytest.raises(UsageError, match=r"context of 4,096"):
+            engine.prompt(1_000_000_000)
+        assert len(server.requests) == asked

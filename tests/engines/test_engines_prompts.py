@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 
-from phasewise.engines.prompts import WORDS, Calibration, TokenIds, Words
+from phasewise.engines.prompts import MAX_PROMPT, WORDS, Calibration, TokenIds, Words, check
 from phasewise.errors import UsageError
 
 
@@ -80,3 +80,37 @@ def test_no_two_texts_start_alike() -> None:
 def test_a_prompt_needs_a_token(prompts: TokenIds | Words) -> None:
     with pytest.raises(UsageError):
         prompts(0)
+
+
+@pytest.mark.parametrize("tokens", [MAX_PROMPT + 1, 10**9, 99999999999999999999, 10**400])
+@pytest.mark.parametrize("prompts", [TokenIds(None), Words(Calibration())])
+def test_a_prompt_that_no_model_takes_is_refused_before_it_is_built(prompts: TokenIds | Words, tokens: int) -> None:
+    with pytest.raises(UsageError, match="10,485,760 or fewer") as caught:
+        prompts(tokens)
+    assert len(str(caught.value)) < 200
+
+
+def test_a_prompt_beyond_the_stated_context_names_it() -> None:
+    check(4096, 4096)
+    with pytest.raises(UsageError, match=r"4,097 tokens does not fit the context of 4,096"):
+        check(4097, 4096)
+
+
+@pytest.mark.parametrize("vocabulary", [1, 0, -7, 31, 2**60, 10**30])
+def test_a_vocabulary_that_cannot_be_is_ignored_and_kept_to_be_told(vocabulary: int) -> None:
+    ids = TokenIds(vocabulary)
+    assert ids.disbelieved == vocabulary
+    assert max(ids(2000).payload) in range(20_000, 30_000)  # as where it is not known
+
+
+@pytest.mark.parametrize("vocabulary", [None, 32, 65, 49152, 262_144])
+def test_a_vocabulary_that_can_be_is_believed(vocabulary: int | None) -> None:
+    ids = TokenIds(vocabulary)
+    assert ids.disbelieved is None
+    assert max(ids(2000).payload) < (vocabulary or 30_000)
+
+
+@pytest.mark.parametrize("count", [0, -(10**15), 10**15])
+def test_a_tokenizer_that_lies_makes_no_text_without_bound(count: int) -> None:
+    prompt = Words(Calibration(count=lambda text: count))(100)
+    assert len(str(prompt.payload).split()) <= 1000

@@ -13,7 +13,10 @@ from phasewise.record.target import Target
 
 @dataclass
 class Fake:
-    """Times in seconds; every fault is off unless set."""
+    """Times in seconds; every fault is off unless set.
+
+    ``held_up`` gives the factor by which the request of a number (from 1) is slower; ``failures`` what it raises.
+    """
 
     overhead: float = 5e-3
     per_token: float = 50e-6
@@ -42,6 +45,9 @@ class Fake:
     refuse_over: int | None = None
     fail_at: int | None = None
     failure: BaseException = field(default_factory=lambda: BrokenStream("The stream ended early: try again."))
+    held_up: Callable[[int], float] = lambda number: 1.0
+    failures: dict[int, BaseException] = field(default_factory=dict)
+    settings: dict[str, str] = field(default_factory=dict)
     now: float = 1000.0
 
     def __post_init__(self) -> None:
@@ -49,6 +55,7 @@ class Fake:
         self.asked: list[tuple[int, int]] = []
         self.payloads: list[tuple[int, ...]] = []
         self.began = self.now
+        self.attempts = 0
         self.shapes: set[tuple[int, int]] = set()
         self.tokens_in = self.tokens_out = 0
         self.closed = False
@@ -59,6 +66,7 @@ class Fake:
             prompting="token_ids",
             endpoint="/v1/completions",
             max_context=self.max_context,
+            settings=self.settings,
         )
 
     def clock(self) -> float:
@@ -77,6 +85,11 @@ class Fake:
         return self.step + self.per_context * context
 
     def ask(self, prompt: Prompt, max_tokens: int) -> Answer:
+        self.attempts += 1
+        if self.attempts in self.failures:
+            self.now += self.ttft(prompt.tokens)
+            self.tokens_in += prompt.tokens  # it was computed, and nobody got the answer
+            raise self.failures[self.attempts]
         if self.fail_at is not None and len(self.asked) + 1 >= self.fail_at:
             raise self.failure
         if self.refuse_over is not None and prompt.tokens > self.refuse_over:
@@ -86,7 +99,7 @@ class Fake:
         self.shapes.add(shape)
         self.asked.append(shape)
         sent, made = self.now, min(max_tokens, self.early or max_tokens)
-        slow = 1 + self.drift * (sent - self.began) / 60
+        slow = (1 + self.drift * (sent - self.began) / 60) * self.held_up(self.attempts)
         moment = sent + cold + self._noisy(self.ttft(prompt.tokens) * slow) + self._held_up()
         arrivals = [(moment + self._late(), 1)]
         done = 1

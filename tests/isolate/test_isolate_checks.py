@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
+import random
+import re
+import subprocess
+import sys
+import time
+
 import pytest
 from isolate_fake import Fake
 
+from phasewise.errors import BrokenStream
+from phasewise.isolate import session
+from phasewise.isolate.checks.evidence import many
+from phasewise.isolate.machine import Load, load
 from phasewise.isolate.run import Isolation
 from phasewise.record.observation import Check, Observation
 
@@ -23,9 +33,9 @@ FAULTS = [
     # (what is wrong, the check that tells, its phase, voids, words it must say)
     ({"cached": lambda tokens: tokens // 2}, "uncached", "prefill", True, "50% of the prompt tokens"),
     ({"cached": lambda tokens: tokens - 1}, "uncached", "prefill", True, "from its cache"),
-    ({"burst": 10**6}, "streamed", "decode", True, "in 1 reads of"),
+    ({"burst": 10**6}, "streamed", "decode", True, "in 1 read of"),
     ({"burst": 16}, "streamed", "decode", True, "collects the stream"),
-    ({"whole": True, "burst": 10**6}, "streamed", "decode", True, "as one piece"),
+    ({"whole": True, "burst": 10**6}, "streamed", "decode", True, "buffering off"),
     ({"early": 40}, "ended_by_length", "decode", False, "ended early ('stop'): 40 tokens of"),
     ({"early": 9}, "ended_by_length", "decode", True, "9 tokens of"),
     ({"reason": "stop"}, "ended_by_length", "decode", False, "'stop'"),
@@ -38,10 +48,12 @@ FAULTS = [
     ({"extra_usage": 5}, "tokens_by_usage", "decode", True, "were asked for"),
     ({"extra_usage": -5}, "tokens_by_usage", "decode", True, "chunks came"),
     ({"neighbour": 0.3}, "alone", "run", True, "looks at the server"),
-    ({"neighbour": 0.3, "counters": False}, "alone", "run", False, "longer than their like"),
+    ({"neighbour": 0.3, "counters": False}, "alone", "run", False, "longer than the fastest of their like"),
     ({"drift": 0.2}, "clock", "run", False, "per minute"),
     ({"drift": -0.2}, "clock", "run", False, "per minute"),
 ]
+
+ODD = re.compile(r"-0\.0%|\b(?<![.,])1 [a-z]+s\b(?<!was)|\d\.\d+ (reads|chunks|tokens|requests|answers)\b|1\d\d\.\d%")
 
 
 @pytest.mark.parametrize(("fault", "name", "phase", "voids", "words"), FAULTS)
@@ -51,6 +63,8 @@ def test_a_fault_is_told_by_its_check(fault: dict[str, object], name: str, phase
     assert check.status == "failed", check
     assert check.voids is voids
     assert words in check.detail
+    for other in seen.checks:
+        assert not ODD.search(other.detail), other.detail
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -69,10 +83,12 @@ def test_no_clean_run_raises_a_check(noise: float, seed: int) -> None:
         "warm",
         "uncached",
         "alone",
+        "quiet",
         "streamed",
         "tokens_by_usage",
         "ended_by_length",
         "chunks_per_token",
+        "errors",
         "client",
         "clock",
     }
@@ -139,3 +155,96 @@ def test_other_clients_that_only_the_counters_see() -> None:
     check = named(run(Quiet()), "alone")
     assert check.status == "failed"
     assert "counters rose by" in check.detail
+
+
+def test_a_drift_that_scatter_hides_is_not_told() -> None:
+    noise = random.Random(4)
+    fake = Fake(held_up=lambda number: noise.choice([1.0, 1.5, 4.0]))
+    check = named(run(fake), "clock")
+    assert check.status == "not_checked"
+    assert "could not be told" in check.detail
+    assert "%" not in check.detail
+
+
+def test_things_are_counted_in_words() -> None:
+    assert many(1, "read") == "1 read"
+    assert many(108.5, "read") == "108 reads"
+    assert many(0, "token") == "0 tokens"
+    assert many(12345, "token") == "12,345 tokens"
+
+
+def test_answers_that_do_not_stream_void_decode_and_the_cure_is_named() -> None:
+    seen = run(Fake(whole=True, burst=10**6))
+    assert seen.decode is None
+    check = named(seen, "streamed")
+    assert (check.status, check.phase, check.voids) == ("failed", "decode", True)
+    assert "buffering off in every proxy" in check.detail
+
+
+def test_tokens_of_requests_that_failed_are_nobody_elses() -> None:
+    seen = run(Fake(failures={13: BrokenStream("Cut."), 22: BrokenStream("Cut.")}))
+    assert named(seen, "alone").status == "passed"
+    assert named(seen, "errors").status == "failed"
+
+
+# Other programs on the machine
+
+OURS = {"threads": "2"}
+
+
+def loaded(monkeypatch: pytest.MonkeyPatch, others: float, *, span: float = 20.0, counted: float = 1.0) -> Check:
+    """The check on an engine of ours that used 15 s of 2 cores over ``span``, while others used ``others``."""
+    loads = iter([Load(100.0, 1000.0, 50.0, 2), Load(100.0 + span, 1000.0 + counted * (15.0 + others), 65.0, 2)])
+    monkeypatch.setattr(session, "load", lambda: next(loads))
+    return named(run(Fake(settings=OURS)), "quiet")
+
+
+@pytest.mark.parametrize(
+    ("others", "status", "voids", "words"),
+    [
+        (0.0, "passed", False, "took 0% of the time of 2 cores over 20.0 s"),
+        (-1.0, "passed", False, "took 0%"),
+        (3.9, "passed", False, "took 10%"),
+        (4.4, "failed", False, "took 11% of the time of 2 cores over 20.0 s: stop other programs, or give the engine"),
+        (11.6, "failed", False, "took 29%"),
+        (12.4, "failed", True, "took 31%"),
+    ],
+)
+def test_other_programs_are_told_by_the_cpu_time_they_took(
+    monkeypatch: pytest.MonkeyPatch, others: float, status: str, voids: bool, words: str
+) -> None:
+    check = loaded(monkeypatch, others)
+    assert (check.status, check.voids, check.phase) == (status, voids, "run")
+    assert words in check.detail
+
+
+def test_what_no_counter_shows_is_not_passed(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert loaded(monkeypatch, 0.0, counted=0.0).status == "not_checked"
+    assert loaded(monkeypatch, 0.0, span=0.5).status == "not_checked"
+    theirs = named(run(Fake()), "quiet")
+    assert theirs.status == "not_checked"
+    assert "did not start this engine" in theirs.detail
+
+
+def test_one_thread_is_not_advised_to_an_engine_with_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(OURS, "threads", "1")
+    assert loaded(monkeypatch, 8.0).detail.endswith(": stop other programs")
+
+
+SPIN = "import time\nend = time.monotonic() + 1.5\nwhile time.monotonic() < end: pass"
+
+
+def test_cpu_time_of_a_child_is_ours_and_that_of_an_orphan_is_not() -> None:
+    first = load()
+    with subprocess.Popen([sys.executable, "-c", SPIN]):
+        pass
+    second = load()
+    assert second.own - first.own > 0.3
+    assert second.busy - first.busy > 0.3
+    # The shell ends at once and leaves its child to init.
+    subprocess.run(["sh", "-c", '"$0" -c "$1" &', sys.executable, SPIN], check=True)
+    time.sleep(2.0)
+    third = load()
+    assert third.own - second.own < 0.3
+    assert third.busy - second.busy > 0.3
+    assert third.cores >= 1

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import itertools
+import random
 
 import pytest
 from isolate_fake import Fake
 
-from phasewise.errors import BrokenStream, Refused, UsageError
+from phasewise.errors import BrokenStream, Refused, Stalled, Unreachable, UsageError
 from phasewise.isolate.run import Isolation
 from phasewise.isolate.session import Progress
 from phasewise.record.observation import Check, Observation
@@ -53,7 +54,7 @@ def test_a_fast_server_is_done_in_seconds_and_found_as_planted() -> None:
     assert covers(seen.decode.fit.at_zero, 5.6e-3)
     assert covers(seen.decode.fit.per_context_token, 45e-9)
     assert max(point.context for point in seen.decode.points) > 4000
-    assert {check.status for check in seen.checks} == {"passed"}
+    assert {check.name for check in seen.checks if check.status != "passed"} == {"quiet"}  # the engine is not ours
     assert seen.requests == len(fake.asked)
     assert seen.prompt_tokens == fake.tokens_in
     assert seen.output_tokens == fake.tokens_out
@@ -63,7 +64,7 @@ def test_a_fast_server_is_done_in_seconds_and_found_as_planted() -> None:
 def test_a_slow_engine_gets_what_the_default_budget_holds() -> None:
     fake = Fake(**SLOW_CPU, noise=0.03)  # type: ignore[arg-type]
     seen = run(fake)
-    assert fake.now - fake.began <= 91
+    assert fake.now - fake.began <= 90
     assert seen.prefill is not None
     assert seen.decode is not None
     assert seen.prefill.fit is not None
@@ -80,17 +81,100 @@ def test_a_slow_engine_gets_what_the_default_budget_holds() -> None:
 def test_the_budget_is_kept(budget: float) -> None:
     fake = Fake(**SLOW_CPU)  # type: ignore[arg-type]
     seen = run(fake, budget_s=budget)
-    # The first requests of a phase cannot be foretold; nothing after them may overrun.
-    assert fake.now - fake.began < budget + 0.5
+    assert fake.now - fake.began <= 1.1 * budget
     assert seen.prefill is not None
     assert seen.decode is not None
     assert "the time budget was spent" in seen.stopped
 
 
+@pytest.mark.parametrize("slowed", [3, 6, 10])
+@pytest.mark.parametrize("speed", [SLOW_CPU, FAST_GPU])
+def test_first_requests_that_were_held_up_do_not_decide_the_lengths(speed: dict[str, float], slowed: int) -> None:
+    quiet = run(Fake(**speed), phases=("prefill",))  # type: ignore[arg-type]
+    fake = Fake(**speed, held_up=lambda number: 40.0 if number <= slowed else 1.0)  # type: ignore[arg-type]
+    seen = run(fake, phases=("prefill",))
+    assert quiet.prefill is not None
+    assert seen.prefill is not None
+    assert len(seen.prefill.points) >= 4
+    assert seen.prefill.points[-1].tokens >= quiet.prefill.points[-1].tokens / 4
+    assert fake.now - fake.began <= 1.1 * 90
+
+
+@pytest.mark.parametrize("per_token", [0.1, 0.3, 1.0])
+def test_two_lengths_are_tried_whatever_they_cost(per_token: float) -> None:
+    fake = Fake(per_token=per_token)
+    run(fake, phases=("prefill",))
+    assert len({prompt for prompt, _ in fake.asked}) >= 2
+    # The rest is not spent on the shortest alone.
+    assert fake.now - fake.began <= 1.1 * 90
+
+
+@pytest.mark.parametrize("budget", [10.0, 30.0, 90.0])
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("speed", [SLOW_CPU, FAST_GPU])
+def test_the_budget_is_kept_on_a_busy_machine(speed: dict[str, float], seed: int, budget: float) -> None:
+    noise = random.Random(seed)
+    fake = Fake(**speed, held_up=lambda number: noise.choice([1.0, 1.0, 1.5, 2.0, 3.0]))  # type: ignore[arg-type]
+    seen = run(fake, budget_s=budget)
+    assert fake.now - fake.began <= 1.1 * budget
+    assert seen.prefill is not None
+    assert len(seen.prefill.points) >= 3
+    assert seen.decode is not None
+    times = [*(point.ttft for point in seen.prefill.points), *(point.tpot for point in seen.decode.points)]
+    assert all(time.high is None or time.high < 10 * time.value for time in times)
+
+
+def test_a_refused_length_is_offered_once() -> None:
+    fake = Fake(max_context=None, refuse_over=1000)
+    offered: list[int] = []
+    prompt = fake.prompt
+    fake.prompt = lambda tokens: offered.append(tokens) or prompt(tokens)  # type: ignore[method-assign, func-returns-value]
+    run(fake)
+    assert sum(tokens > 1000 for tokens in offered) == 1
+
+
+def broken() -> BrokenStream:
+    return BrokenStream("The stream ended early.")
+
+
+@pytest.mark.parametrize("numbers", [(1,), (2, 3), (4, 20, 21), (5, 60), (67, 68)])
+def test_a_few_failures_do_not_end_the_run(numbers: tuple[int, ...]) -> None:
+    fake = Fake(failures={n: Refused("HTTP 500: overloaded.", status=500) if n % 2 else broken() for n in numbers})
+    seen = run(fake)
+    assert fake.attempts == seen.requests + len(numbers)
+    assert seen.prefill is not None
+    assert len(seen.prefill.points) == 8
+    assert seen.decode is not None
+    (told,) = failed(seen)
+    assert (told.name, told.phase, told.voids) == ("errors", "run", False)
+    assert told.detail.startswith(f"{len(numbers)} of {fake.attempts} requests failed")
+    assert ("overloaded" if numbers[-1] % 2 else "ended early") in told.detail
+
+
+@pytest.mark.parametrize("numbers", [(7, 8, 9), (4, 20, 30, 40), (1, 2, 3)])
+def test_more_failures_do(numbers: tuple[int, ...]) -> None:
+    fake = Fake(failures={n: broken() for n in numbers})
+    isolation = Isolation(fake, clock=fake.clock)
+    with pytest.raises(BrokenStream):
+        isolation.run()
+    assert fake.attempts == numbers[-1]
+    assert isolation.observation().requests == numbers[-1] - len(numbers)
+
+
+@pytest.mark.parametrize("error", [*(Refused("No.", status=n) for n in (401, 403, 404, 429)), Unreachable(), Stalled()])
+def test_failures_that_do_not_pass_end_it_at_once(error: Exception) -> None:
+    fake = Fake(failures={20: error})
+    isolation = Isolation(fake, clock=fake.clock)
+    with pytest.raises(type(error)):
+        isolation.run()
+    assert fake.attempts == 20
+    assert isolation.observation().requests == 19
+
+
 def test_lengths_are_interleaved() -> None:
     fake = Fake(**FAST_GPU)  # type: ignore[arg-type]
     run(fake, phases=("prefill",))
-    order = [prompt for prompt, _ in fake.asked[9:]]
+    order = [prompt for prompt, _ in fake.asked[10:]]
     rounds = [order[i : i + 8] for i in range(0, len(order) - 7, 8)]
     assert len(rounds) >= 5
     assert all(len(set(r)) == 8 for r in rounds)
@@ -178,7 +262,7 @@ def test_cold_starts_neither_stop_the_climb_nor_stay_in_the_figures() -> None:
 
 
 @pytest.mark.parametrize("failure", [BrokenStream("The stream ended early."), KeyboardInterrupt()])
-@pytest.mark.parametrize("at", [1, 2, 12, 60])
+@pytest.mark.parametrize("at", [1, 2, 16, 60])
 def test_what_was_measured_is_kept(at: int, failure: BaseException) -> None:
     fake = Fake(fail_at=at, failure=failure)
     isolation = Isolation(fake, clock=fake.clock)
@@ -189,7 +273,7 @@ def test_what_was_measured_is_kept(at: int, failure: BaseException) -> None:
     assert len(isolation.rows()) == at - 1
     assert (seen.prefill is not None) == (at > 3)
     assert seen.stopped.endswith("interrupted" if isinstance(failure, KeyboardInterrupt) else "ended early.")
-    if at == 12:
+    if at == 16:
         assert seen.prefill is not None
         assert seen.prefill.fit is not None
         assert seen.decode is None

@@ -42,7 +42,7 @@ def only_prefill() -> Run:
         ),
         remedies=change(
             run.remedies,
-            fixes=run.remedies.fixes[3:],
+            fixes=run.remedies.fixes[3:4],
             rejected=(),
             note="Decode was not measured, so nothing is ranked for it.",
         ),
@@ -102,6 +102,62 @@ def alarmed() -> Run:
             verdict=Verdict(owner=None, bound="unknown", text=f"No verdict: {alarm.text}"),
         ),
     )
+
+
+def doubtful() -> Run:
+    """Two checks that void nothing failed, one of them beside a twin that passed; the bound of decode has a rival."""
+    run = h100()
+    assert run.judgement
+    assert run.judgement.decode
+    assert run.observation
+    clock = Check(name="clock", phase="run", status="failed", detail="times rose by 9% over the run")
+    warm = Check(name="warm", phase="decode", status="failed", detail="the first answers were slower by 20%")
+    return change(
+        run,
+        observation=change(run.observation, checks=(*CLEAN[:-1], clock, warm)),
+        judgement=change(run.judgement, decode=change(run.judgement.decode, bound="overhead", rival="kernel")),
+    )
+
+
+def unsure() -> Run:
+    """The TTFT of the stated request lies beyond the longest prompt measured, and its interval reaches the decode."""
+    run = h100()
+    assert run.judgement
+    ttft = Quantity(
+        value=1.7,
+        low=0.9,
+        high=2.5,
+        unit="s",
+        provenance="predicted",
+        source="fit of TTFT, extended from 8,192 tokens",
+    )
+    total = change(ttft, value=3.518, low=2.7, high=4.4)
+    split = change(
+        run.judgement.splits[0], prompt_tokens=50_000, ttft=ttft, total=total, ttft_owner="compute", sure=False
+    )
+    text = "Which phase owns a 50,000-in/300-out request is within the noise."
+    return change(
+        run,
+        judgement=change(run.judgement, splits=(split,), verdict=Verdict(owner=None, bound="unknown", text=text)),
+    )
+
+
+def mixture() -> Run:
+    """A model that is more than dense layers of text, on a machine with a note."""
+    run = h100()
+    assert run.model
+    assert run.machine
+    model = change(
+        run.model,
+        active_parameters=3_000_000_000,
+        active_without_embedding=2_500_000_000,
+        vision_parameters=400_000_000,
+        prediction_parameters=90_000_000,
+        state_bytes_per_request=12_000_000.0,
+        notes=("the router's choice is taken to be even",),
+        not_modelled=("audio encoder",),
+    )
+    return change(run, model=model, machine=change(run.machine, notes=("The ceilings are those of all 8 cores.",)))
 
 
 def failed() -> Run:
@@ -207,6 +263,8 @@ _CLOSED = {
     "kind",
     "prompting",
     "command",
+    "buys",
+    "rival",
 }
 
 
@@ -242,6 +300,9 @@ EVERY = (
     unknown,
     alarmed,
     failed,
+    doubtful,
+    unsure,
+    mixture,
     interrupted,
     forecast,
     nothing,

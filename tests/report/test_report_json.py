@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json as plain_json
 import math
+import tempfile
 from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import get_args
 
 import pytest
 from example_run import (
@@ -15,6 +18,8 @@ from example_run import (
     failed,
     forecast,
     h100,
+    hostile,
+    long_winded,
     nothing,
     only_prefill,
     unknown,
@@ -23,9 +28,10 @@ from example_run import (
 from hypothesis import given
 from hypothesis import strategies as st
 
-from phasewise.record.quantity import Quantity
+from phasewise.record.quantity import Provenance, Quantity
 from phasewise.record.run import Run
 from phasewise.report import json
+from phasewise.units import Unit
 
 PROFILE = """
 prefill.points.0.tokens prefill.points.0.ttft_s prefill.points.0.ci prefill.fit.overhead_s prefill.fit.per_token_s
@@ -151,18 +157,67 @@ def test_every_null_has_its_reason_and_the_recap_closes(
     reasons = document["reasons"]
     assert isinstance(reasons, dict)
     assert all(reasons.values())
-    # A field that a record leaves open (no interval, no context limit) is null without being a figure of the report.
-    open_fields = (
-        "low",
-        "high",
-        "max_context",
-        "memory_bytes",
-        "power_limit_w",
-        "copy_bandwidth",
-        "bandwidth",
-        "present",
+    assert [path for path in nulls(document) if path not in reasons] == []
+
+
+UNSAID = {"schema"}
+"""Numbers that are none: the version of the form."""
+
+
+def numbers(value: object, path: str = "") -> Iterator[str]:
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        yield path
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, item in items:
+        yield from numbers(item, f"{path}.{key}" if path else str(key))
+
+
+def shapes() -> Iterator[tuple[str, dict[str, object]]]:
+    for make in EVERY:
+        if make not in (hostile, long_winded):
+            yield f"profile of {make.__name__}", json.profile(make())
+            yield f"prediction of {make.__name__}", json.prediction(make())
+    from phasewise.jobs.logs import logs as read
+    from phasewise.jobs.predict import Over, predict
+    from phasewise.jobs.subject import Subject
+    from phasewise.report.json.logs import logs
+
+    spread = predict(
+        Subject(model="llama-3-70b", on="h100-sxm", devices=8),
+        over=Over(tp=4, pp=2),
+        changes=("weights=fp8", "batch=8"),
+        prompt=500,
+        answer=20,
+        batch=1,
     )
-    assert [p for p in nulls(document) if p not in reasons and p.rsplit(".", 1)[-1] not in open_fields] == []
+    yield "a prediction over devices with changes", json.prediction(spread)
+    yield (
+        "a bare prediction",
+        json.prediction(
+            predict(Subject(model="llama-3-8b", peak="1PFLOP/s", bandwidth="3TB/s"), prompt=500, answer=20, batch=4)
+        ),
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        plain, mooncake = Path(folder, "a.csv"), Path(folder, "b.jsonl")
+        plain.write_text("time,prompt_tokens,answer_tokens\n1,9000,10\n5,200,300\n")
+        mooncake.write_text('{"timestamp": 5, "input_length": 700, "output_length": 9, "hash_ids": [1, 2]}\n' * 2)
+        for files in ([plain], [mooncake], [plain, mooncake]):
+            for subject in (Subject(), Subject(model="llama-3-8b", on="h100-sxm")):
+                done = read(files, subject, batch=32, progress=lambda doing, fraction: None)
+                yield f"logs {[file.name for file in files]} with {subject.model}", logs(done.run, done.logs)
+
+
+def test_every_number_says_what_it_is_and_every_null_why() -> None:
+    for name, document in shapes():
+        body = {key: value for key, value in document.items() if key not in ("provenance", "reasons")}
+        origins, reasons = document["provenance"], document["reasons"]
+        assert isinstance(origins, dict)
+        assert isinstance(reasons, dict)
+        assert {path for path in numbers(body) if path not in origins} <= UNSAID, name
+        assert [path for path in nulls(body) if not reasons.get(path)] == [], name
+        assert {origin["unit"] for origin in origins.values()} <= set(get_args(Unit)), name
+        assert {origin["provenance"] for origin in origins.values()} <= set(get_args(Provenance)), name
+        assert [path for path in origins if isinstance(at(document, path), str | dict | list)] == [], name
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])

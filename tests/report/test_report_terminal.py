@@ -9,25 +9,33 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
 import pytest
 from example_run import (
     EVERY,
     NO_ACCELERATOR,
     alarmed,
     cpu,
+    doubtful,
     failed,
     forecast,
     h100,
     hostile,
     interrupted,
     long_winded,
+    mixture,
     only_prefill,
     unknown,
+    unsure,
 )
 from rich.cells import cell_len
 
+from phasewise.record.observation import Check
+from phasewise.record.remedies import Remedies
 from phasewise.record.run import Run
+from phasewise.report import html, json, markdown
 from phasewise.report.terminal import prediction, profile, to_text
+from phasewise.report.view.recap import recap
 
 RECAP = ("RECAP", "prefill", "decode", "bound", "yardstick", "value", "floor", "fixes")
 
@@ -123,7 +131,7 @@ def test_the_figures_stand_where_they_belong() -> None:
     recap = [flat(line).strip() for line in text.split("RECAP")[1].splitlines()]
     assert "bound compute-bound: 61.8% of the step memory-bound: 75.1% of the step" in recap
     assert "yardstick MFU MBU" in recap
-    assert "value 61.2% 75.5%" in recap
+    assert "value 61.2% at 2,000 tokens 75.5% at 160 tokens" in recap
 
 
 def test_both_bases_and_the_normal_note_are_shown() -> None:
@@ -144,6 +152,115 @@ def test_an_alarm_stops_and_lists_causes_in_order() -> None:
     assert "STOP: prefill at 2,000 tokens reads 131% MFU" in text
     assert text.index("1. a sparse peak") < text.index("2. the wrong accelerator")
     assert "131%, not to be believed" in text
+
+
+def test_a_failed_check_that_voids_nothing_stands_under_the_verdict_in_every_form() -> None:
+    run = doubtful()
+    said = "Doubt: clock (run): times rose by 9% over the run"
+    top, _, rest = flat(to_text(profile(run))).partition("WHERE THE TIME GOES")
+    assert said in top
+    assert "Doubt: warm (decode)" in top
+    assert "warm (prefill)" in rest.split("Passed:")[1], "which does not contradict the twin that failed"
+    value = next(row for row in recap(run).rows if row[0].text == "value")
+    assert value[1].text == "61.2% at 2,000 tokens, see the failed checks"
+    assert value[2].text.endswith("see the failed checks")
+    assert said in markdown.profile(run).replace("\\", "").replace("&#35;", "#").split("###")[0]
+    assert said in html.render(run).split("<main>")[0]
+    assert next(notice["text"] for notice in json.profile(run)["notices"]) == said  # type: ignore[attr-defined]
+
+
+def test_a_void_check_of_a_phase_without_a_verdict_is_said_too() -> None:
+    run = interrupted()
+    assert run.observation
+    lost = Check(name="streamed", phase="decode", status="failed", detail="one piece", voids=True)
+    run = msgspec.structs.replace(run, observation=msgspec.structs.replace(run.observation, checks=(lost,)))
+    text = flat(to_text(profile(run)))
+    assert "The decode figures must not be believed, these checks failed: - streamed (decode): one piece" in text
+
+
+def test_a_bound_that_has_a_rival_names_both_everywhere() -> None:
+    run, both = doubtful(), "overhead- or kernel-bound"
+    text = to_text(profile(run))
+    assert f"DECODE: {both.upper()}" in text
+    assert both in flat(text.split("RECAP")[1])
+    assert f"### Decode: {both}" in markdown.profile(run)
+    assert f'<span class="chip">{both}</span>' in html.render(run)
+
+
+def test_nobody_owns_what_is_unsure_or_not_believed() -> None:
+    text = flat(to_text(profile(unsure())))
+    assert "One request alone, predicted: 50,000 tokens in" in text
+    assert "Which phase owns the total of 3.52 s is within the noise." in text
+    assert "the TTFT of 1.70 s (extended beyond the longest prompt measured)" in text
+    for run in (alarmed(), failed()):
+        for said in (flat(to_text(profile(run))), markdown.profile(run), html.render(run)):
+            assert "owns the total" not in said
+            assert "nobody is named its owner" in said
+
+
+def test_what_frees_the_accelerator_is_not_sold_as_a_shorter_wait() -> None:
+    text = flat(to_text(profile(h100())))
+    assert (
+        "bigger batches (32) (decode): frees the accelerator saves 1.70 s (1.36 to 1.87 s) of accelerator time per "
+        "request; accelerator time per token 5.69 ms, then 273 µs (predicted)" in text
+    )
+    page = html.render(h100())
+    assert page.count('class="gauge"') == 4, "its bar would say that it matters most"
+    latency, throughput = page.split("<h3>Shortens the request</h3>")[1].split("<h3>Frees the accelerator")
+    assert "bigger batches" not in latency
+    assert "Accelerator time per token" in throughput
+    assert "of the request" not in throughput.split("Would not help")[0]
+
+
+def test_the_fit_and_its_slope_are_a_line_each() -> None:
+    text = flat(to_text(profile(h100())))
+    assert "TTFT = 3.10 ms + 21.4 µs per token + 500 ps per token² (its overhead share: the intercept, less" in text
+    assert "step = 5.93 ms + 70.0 ns per token of context" in text
+    assert "Its slope alone, free of overhead: 63.8% MFU (datasheet)" in text
+    assert "Its slope alone, free of overhead: 55.9% MBU (datasheet)" in text
+
+
+def test_the_headline_of_decode_names_the_context_that_it_is_of() -> None:
+    text = flat(to_text(profile(h100())))
+    assert "TPOT at 160 tokens of context, 5.94 ms: 75.5% MBU of 3.35 TB/s (datasheet)" in text
+    assert "Step taken apart at 2,150 tokens of context: 6.08 ms (measured), floor 4.56 ms (predicted)" in text
+    assert "TTFT at 2,000 tokens, 47.9 ms: 61.2% MFU of 989 TFLOP/s (datasheet)" in text
+
+
+def test_why_nothing_is_known_is_said_in_full_once() -> None:
+    run = unknown()
+    assert run.judgement
+    why = "unknown without --model (the server calls it 'x (v1)') and --on (a name, or `this`)"
+    bare = {
+        phase: msgspec.structs.replace(verdict, why_null=why)
+        for phase, verdict in (("prefill", run.judgement.prefill), ("decode", run.judgement.decode))
+        if verdict
+    }
+    for text in (f"Decode owns it; what it is bound on cannot be said: {why}.", "No verdict."):
+        verdict = msgspec.structs.replace(run.judgement.verdict, text=text)
+        shown = msgspec.structs.replace(
+            run,
+            judgement=msgspec.structs.replace(run.judgement, verdict=verdict, **bare),
+            remedies=Remedies(fixes=(), rejected=(), note=f"No fix is ranked: {why}."),
+        )
+        said = flat(to_text(profile(shown)))
+        assert said.count("the server calls it") == 1
+        assert said.count("unknown without --model and --on") >= 3
+        assert "No fix is ranked: unknown without --model and --on." in said
+        assert json.profile(shown)["reasons"]["decode.mbu"] == why  # type: ignore[index]
+
+
+def test_a_model_that_is_more_than_dense_text_says_so() -> None:
+    for shape in (lambda run: profile(run, full=True), profile, prediction):
+        text = flat(to_text(shape(mixture())))  # type: ignore[operator]
+        for said in ("3,000,000,000", "400,000,000", "90,000,000", "audio encoder", "the router's choice"):
+            assert said in text
+    assert "12.0 MB" in to_text(profile(mixture(), full=True))
+    assert "vision" not in to_text(profile(h100(), full=True))
+
+
+def test_the_notes_of_the_machine_are_shown_in_the_short_form_too() -> None:
+    assert "The ceilings are those of all 8 cores." in flat(to_text(profile(mixture())))
 
 
 def test_a_failed_check_is_named_with_what_it_saw() -> None:

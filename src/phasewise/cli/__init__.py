@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
+import errno
+import functools
+import signal
 import sys
-from typing import Annotated
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Annotated, Any
 
-import typer
+try:  # half of the start is this, and Ctrl-C then is no reason for a traceback either
+    import typer
 
-from phasewise import __version__
-from phasewise.cli.accelerators import accelerators
-from phasewise.cli.ceilings import ceilings
-from phasewise.cli.logs import logs
-from phasewise.cli.models import models
-from phasewise.cli.predict import predict
-from phasewise.cli.profile import profile
-from phasewise.cli.report import report
-from phasewise.cli.simulate import simulate
-from phasewise.errors import PhasewiseError
+    from phasewise import __version__
+    from phasewise.cli.accelerators import accelerators
+    from phasewise.cli.ceilings import ceilings
+    from phasewise.cli.logs import logs
+    from phasewise.cli.models import models
+    from phasewise.cli.predict import predict
+    from phasewise.cli.profile import profile
+    from phasewise.cli.report import report
+    from phasewise.cli.simulate import simulate
+    from phasewise.cli.stderr import say
+    from phasewise.errors import Interrupted, PhasewiseError, Terminated
+except KeyboardInterrupt:
+    sys.exit(130)
 
 # typer carries its own copy of click from some release on, so its base error is reached through a public one.
 _CommandLineError: type[Exception] = typer.BadParameter.__mro__[2]
@@ -25,9 +34,24 @@ VERBS = (profile, predict, logs, report, ceilings, simulate, models, accelerator
 """Every verb, in the order of --help. A new one is a file in this folder and a name here."""
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
+
+
+def _interruptible(verb: Callable[..., int]) -> Callable[..., int]:
+    """``verb`` with Ctrl-C as an error of ours: typer would turn it into a silent exit."""
+
+    @functools.wraps(verb)
+    def run_verb(*given: Any, **options: Any) -> int:
+        try:
+            return verb(*given, **options)
+        except KeyboardInterrupt as stop:
+            raise Interrupted("Interrupted.", stop) from None
+
+    return run_verb
+
+
 for verb in VERBS:
     summary = (verb.__doc__ or "").split("\n", 1)[0]
-    app.command(verb.__name__, short_help=summary)(verb)
+    app.command(verb.__name__, short_help=summary)(_interruptible(verb))
 
 
 def _version(asked: bool) -> None:
@@ -49,31 +73,49 @@ def phasewise(
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run the command line and exit: 0, 1 a gate failed, 2 the user's mistake, 3 partial or disbelieved, 130 Ctrl-C."""
+    """Run the command line and exit.
+
+    0; 1 a gate failed; 2 the user's mistake; 3 partial or disbelieved; 130 Ctrl-C; 143 SIGTERM.
+    """
     sys.exit(run(arguments))
 
 
 def run(arguments: list[str] | None = None) -> int:
     """Run the command line and return its exit code."""
     try:
-        given = sys.argv[1:] if arguments is None else arguments
-        result = app(given or ["--help"], prog_name="phasewise", standalone_mode=False)
+        with _sigterm_like_ctrl_c():
+            given = sys.argv[1:] if arguments is None else arguments
+            result = app(given or ["--help"], prog_name="phasewise", standalone_mode=False)
     except PhasewiseError as error:
-        return _say(str(error), error.exit_code)
+        return say(str(error), error.exit_code)
     except _CommandLineError as error:
         context = getattr(error, "ctx", None)
         path = context.command_path if context else "phasewise"
         message: str = getattr(error, "format_message", error.__str__)()
-        return _say(f"{' '.join(message.split()).rstrip('.')}: see {path} --help.", 2)
+        return say(f"{' '.join(message.split()).rstrip('.')}: see {path} --help.", 2)
     except (KeyboardInterrupt, typer.Abort):
-        return _say("Interrupted.", 130)
-    except BrokenPipeError:
-        # The reader of our output left (head, less): nothing to say, and nobody to say it to.
-        sys.stdout = None
-        return 0
+        return say("Interrupted.", 130)
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EIO, errno.EBADF) or error.filename is not None:
+            raise
+        sys.stdout = None  # of --help: what is left in it cannot be written at the end either
+        return say(f"standard output cannot be written to ({error.strerror}): send it elsewhere.", 2)
     return result if isinstance(result, int) else 0
 
 
-def _say(sentence: str, code: int) -> int:
-    print(f"phasewise: {sentence}", file=sys.stderr)
-    return code
+@contextmanager
+def _sigterm_like_ctrl_c() -> Iterator[None]:
+    """SIGTERM ends a command as Ctrl-C does: what was measured is kept, what was started is stopped."""
+
+    def stop(signum: int, frame: object) -> None:
+        raise Terminated
+
+    try:
+        before = signal.signal(signal.SIGTERM, stop)
+    except ValueError:  # not the main thread: a program that uses phasewise has its own handler
+        yield
+        return
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

@@ -12,7 +12,7 @@ from phasewise.cli import flags
 def accelerators(
     search: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[SEARCH]...", help="A name, or words that names, vendor or kind must have."),
+        typer.Argument(metavar="SEARCH", help="A name, or words that names, vendor or kind must have."),
     ] = None,
     as_json: flags.Json = False,
 ) -> int:

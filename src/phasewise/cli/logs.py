@@ -14,7 +14,7 @@ def logs(
     files: Annotated[
         list[Path],
         typer.Argument(
-            metavar="FILE...",
+            metavar="FILE",
             help="Request logs, read as one: Azure CSV, Mooncake JSON lines, or a CSV headed "
             "time,prompt_tokens,answer_tokens; plain or gzip.",
             show_default=False,

@@ -11,7 +11,7 @@ from phasewise.cli import flags
 
 def models(
     search: Annotated[
-        list[str] | None, typer.Argument(metavar="[SEARCH]...", help="A name, or words that names must have.")
+        list[str] | None, typer.Argument(metavar="SEARCH", help="A name, or words that names must have.")
     ] = None,
     as_json: flags.Json = False,
 ) -> int:

@@ -8,13 +8,14 @@ from typing import Annotated, Literal
 import typer
 
 from phasewise.cli import flags
+from phasewise.cli.stderr import say
 
 
 def profile(
     target: Annotated[
         str | None,
         typer.Argument(
-            metavar="[TARGET]",
+            metavar="TARGET",
             help="A server's URL, or gguf:FILE; none: the embedded engine with its bundled model on this machine.",
         ),
     ] = None,
@@ -88,5 +89,5 @@ def profile(
     )
     with bar() as progress:
         done = job(options, progress)
-    show.profiled(done.run, done.folder, as_json=as_json, full=full)
-    return done.exit_code
+    unsaved = show.profiled(done.run, done.folder, done.unsaved, as_json=as_json, full=full)
+    return done.exit_code if not unsaved else say(unsaved, done.exit_code or 3)

@@ -12,7 +12,7 @@ from phasewise.cli import flags
 
 def report(
     run: Annotated[
-        Path | None, typer.Argument(metavar="[RUN]", help="Folder of a run, or its run.json; none: the latest here.")
+        Path | None, typer.Argument(metavar="RUN", help="Folder of a run, or its run.json; none: the latest here.")
     ] = None,
     form: Annotated[
         Literal["text", "html", "markdown", "json"], typer.Option("--as", help="In which form, on stdout.")

@@ -42,11 +42,12 @@ def simulate(
     """
     from phasewise.jobs.simulate import make_plan
     from phasewise.jobs.simulate import simulate as job
+    from phasewise.report.show import write
 
     plan = make_plan(like, {name: _value(name, given) for name, given in planted.items() if given not in (None, False)})
 
     def announce(url: str) -> None:
-        print(_as_json(plan, url) if as_json else _as_text(plan, like, url), flush=True)
+        write(f"{_as_json(plan, url) if as_json else _as_text(plan, like, url)}\n")
 
     job(
         plan,

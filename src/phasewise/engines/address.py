@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import base64
+import ipaddress
+import re
 from typing import Literal
 from urllib.parse import SplitResult, quote, unquote, urlsplit
 
 import msgspec
 
+from phasewise.engines.text import is_text
 from phasewise.errors import UsageError
 
 _ENDPOINTS = ("/chat/completions", "/completions", "/models")
+
+_LABEL = re.compile(r"[a-z0-9_-]{1,63}", re.IGNORECASE)
+"""One part of a host's name (RFC 1035, and the underscore that container networks use)."""
 
 
 class Address(msgspec.Struct, frozen=True, kw_only=True):
@@ -48,6 +54,11 @@ class Address(msgspec.Struct, frozen=True, kw_only=True):
         return f"{path}?{self.query}" if self.query else path
 
 
+def is_url(text: str) -> bool:
+    """Whether ``text`` is meant as a server's URL; the scheme may be in capitals."""
+    return text.lower().startswith(("http://", "https://"))
+
+
 def parse(url: str) -> Address:
     """Read ``url``; an endpoint at its end (``/v1/chat/completions``) is taken off.
 
@@ -55,8 +66,8 @@ def parse(url: str) -> Address:
         UsageError: not an http or https URL with a host and a port that can be.
     """
     example = "write it like http://127.0.0.1:8000"
-    if any(ord(character) <= 32 or ord(character) == 127 for character in url):
-        raise UsageError(f"The URL holds a space or a control character: {example}.")
+    if not is_text(url) or any(ord(character) <= 32 or ord(character) == 127 for character in url):
+        raise UsageError(f"The URL holds a space, a control character or a byte that is no text: {example}.")
     try:
         parts = urlsplit(url)
         port = parts.port
@@ -72,7 +83,7 @@ def parse(url: str) -> Address:
     scheme: Literal["http", "https"] = "https" if parts.scheme == "https" else "http"
     return Address(
         scheme=scheme,
-        host=_ascii(parts.hostname, example),
+        host=_host(parts.hostname, example),
         port=port or {"http": 80, "https": 443}[scheme],
         path=path.rstrip("/"),
         query=quote(parts.query, safe="=&%/?:@!$'()*+,;~-._"),
@@ -80,11 +91,18 @@ def parse(url: str) -> Address:
     )
 
 
-def _ascii(host: str, example: str) -> str:
+def _host(host: str, example: str) -> str:
+    """``host`` in ASCII: an IPv6 address, or a name that a resolver can be asked for."""
     try:
-        return host if host.isascii() else host.encode("idna").decode("ascii")
-    except UnicodeError:
-        raise UsageError(f"The URL's host is not a name that DNS knows: {example}.") from None
+        ascii_ = host if host.isascii() else host.encode("idna").decode("ascii")
+        if ":" in ascii_:
+            ipaddress.IPv6Address(ascii_)
+            return ascii_
+    except ValueError:
+        ascii_ = ""
+    if len(ascii_) > 253 or not all(_LABEL.fullmatch(label) for label in ascii_.removesuffix(".").split(".")):
+        raise UsageError(f"The URL's host is no address and no name that DNS knows: {example}.")
+    return ascii_
 
 
 def _login(parts: SplitResult) -> str:

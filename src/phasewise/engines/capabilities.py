@@ -17,13 +17,14 @@ _PROMPTING = {"token_ids": "token ids", "text": "text", "chat": "a chat message"
 
 
 class Evidence(msgspec.Struct, frozen=True, kw_only=True):
-    """What the probe gathered."""
+    """What the probe gathered; ``vocabulary`` is a size that the server states and that cannot be."""
 
     found: Served
     settled: Settled
     ending: Ending
     tokenizer: Tokenizer | None
     activity: Activity | None
+    vocabulary: int | None = None
 
 
 def capabilities(client: Client, evidence: Evidence) -> tuple[Capability, ...]:
@@ -37,7 +38,7 @@ def capabilities(client: Client, evidence: Evidence) -> tuple[Capability, ...]:
         _one(
             "token_ids",
             prompting == "token_ids",
-            settled.ids_refused or f"{answer.prompt_tokens} ids sent and counted so",
+            (settled.ids_refused or f"{answer.prompt_tokens} ids sent and counted so") + _disbelieved(evidence),
         ),
         _streaming(answer),
         _usage(answer),
@@ -57,6 +58,12 @@ def capabilities(client: Client, evidence: Evidence) -> tuple[Capability, ...]:
 
 def _one(name: str, present: bool | None, detail: str) -> Capability:
     return Capability(name=name, present=present, detail=clean(detail, 300))
+
+
+def _disbelieved(evidence: Evidence) -> str:
+    if evidence.vocabulary is None:
+        return ""
+    return f"; the stated vocabulary of {clean(str(evidence.vocabulary), 20)} tokens cannot be and is ignored"
 
 
 def _streaming(answer: Answer) -> Capability:

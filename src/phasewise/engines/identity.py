@@ -9,6 +9,7 @@ import msgspec
 
 from phasewise.engines.client import Client
 from phasewise.engines.models import Card, Served
+from phasewise.engines.prompts import MAX_PROMPT
 from phasewise.engines.text import clean
 from phasewise.record.target import Reported
 
@@ -54,7 +55,7 @@ _KEYS: dict[str, tuple[str, ...]] = {
 
 
 class Identity(msgspec.Struct, frozen=True, kw_only=True):
-    """Who the server says it is; ``max_context`` is the smallest of the limits that it states."""
+    """Who the server says it is; ``max_context`` is the smallest of the limits that it states and that can be."""
 
     engine: str
     reported: tuple[Reported, ...]
@@ -74,8 +75,9 @@ def identify(client: Client, served: Served) -> Identity:
         if found is not None:
             engine = _engine_of(path, found) if engine == "unknown" else engine
             facts += _of_page(path, found)
-    limits = [int(fact.value) for fact in facts if fact.key == "max_context" and fact.value.isdigit()]
-    return Identity(engine=engine, reported=_once(facts), max_context=min(limits, default=None))
+    limits = [int(fact.value) for fact in facts if fact.key == "max_context" and fact.value.isdecimal()]
+    possible = [limit for limit in limits if 0 < limit <= MAX_PROMPT]
+    return Identity(engine=engine, reported=_once(facts), max_context=min(possible, default=None))
 
 
 def _engine_of(path: str, found: dict[str, Any]) -> str:

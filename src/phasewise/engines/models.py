@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import msgspec
@@ -103,12 +104,21 @@ def _cards(page: Page) -> tuple[Card, ...] | None:
         return None
     cards = []
     for entry in entries:
-        try:
-            cards.append(msgspec.convert(entry, Card))
-        except msgspec.ValidationError:
-            if isinstance(entry, dict) and isinstance(entry.get("id"), str):
-                cards.append(Card(entry["id"]))
+        if isinstance(entry, dict) and isinstance(entry.get("id"), str):
+            meta = entry.get("meta")
+            facts = _fitting(entry | {"meta": _fitting(meta, Meta) if isinstance(meta, dict) else None}, Card)
+            cards.append(msgspec.convert(facts, Card))
     return tuple(cards)
+
+
+def _fitting(found: dict[str, Any], kind: type[msgspec.Struct]) -> dict[str, Any]:
+    """Those entries of ``found`` that a ``kind`` takes: one that is not what it should be spoils no other."""
+    facts: dict[str, Any] = {}
+    for field in msgspec.structs.fields(kind):
+        with contextlib.suppress(msgspec.ValidationError):
+            msgspec.convert(found.get(field.name), field.type)
+            facts[field.name] = found.get(field.name)
+    return facts
 
 
 def _choose(cards: tuple[Card, ...], model: str | None) -> Card:

@@ -9,9 +9,14 @@ from phasewise.engines.base import Activity, Answer, Prompt
 from phasewise.engines.client import Client
 from phasewise.engines.client import api_key as _key
 from phasewise.engines.probe import Findings, activity, probe
+from phasewise.engines.prompts import check
+from phasewise.engines.text import is_text
 from phasewise.engines.wire import Page
 from phasewise.errors import UsageError
 from phasewise.record.target import Target
+
+MAX_STALL_S = 86_400.0
+"""A day: the longest time without an event that can be waited for."""
 
 
 class OpenAIServer:
@@ -27,7 +32,12 @@ class OpenAIServer:
         return self._findings.target
 
     def prompt(self, tokens: int) -> Prompt:
-        """A new prompt of ``tokens`` tokens that shares no prefix with any other prompt of this run."""
+        """A new prompt of ``tokens`` tokens that shares no prefix with any other prompt of this run.
+
+        Raises:
+            UsageError: none that long can be, or the server states a shorter context.
+        """
+        check(tokens, self.target.max_context)
         return self._findings.prompts(tokens)
 
     def ask(self, prompt: Prompt, max_tokens: int) -> Answer:
@@ -75,8 +85,13 @@ def connect(
         UsageError: a URL, key or model name that cannot be.
         EngineError: one of its subclasses, when the server fails.
     """
-    if not stall_s > 0:
-        raise UsageError(f"A server cannot answer within {stall_s:g} s: give --timeout a number of seconds over 0.")
+    if not 0 < stall_s <= MAX_STALL_S:
+        raise UsageError(
+            f"{stall_s:g} s is no time to wait for an event: give --timeout seconds over 0 and up to a day "
+            f"({MAX_STALL_S:.0f})."
+        )
+    if model is not None and not is_text(model):
+        raise UsageError("--served-model holds bytes that are no text: write the name as the server lists it.")
     client = Client(address.parse(url), api_key=_key(api_key), insecure=insecure, stall_s=stall_s)
     try:
         return OpenAIServer(client, probe(client, model, progress or (lambda doing: None)))

@@ -55,7 +55,14 @@ def probe(client: Client, model: str | None, progress: Callable[[str], None]) ->
     ending = endings.settle(client, settled.form, found.api, words)
     by_ids = settled.form.prompting == "token_ids"
     prompts = ids if by_ids else Words(_calibrate(client, settled, counter, words))
-    evidence = Evidence(found=found, settled=settled, ending=ending, tokenizer=counter, activity=seen)
+    evidence = Evidence(
+        found=found,
+        settled=settled,
+        ending=ending,
+        tokenizer=counter,
+        activity=seen,
+        vocabulary=ids.disbelieved,
+    )
     target = Target(
         name=client.address.shown,
         engine=identity.engine,

@@ -13,6 +13,7 @@ import msgspec
 import numpy as np
 
 from phasewise.engines.base import Prompt
+from phasewise.engines.text import clean
 from phasewise.errors import UsageError
 
 _LOWEST_ID = 1000
@@ -20,6 +21,12 @@ _LOWEST_ID = 1000
 
 _HIGHEST_ID = 30_000
 """Where the vocabulary's size is not known: most hold 32,000 tokens or more."""
+
+_VOCABULARIES = range(32, 2**22)
+"""Sizes of a vocabulary that can be; those of language models go from 65 (characters) to some 262,000."""
+
+MAX_PROMPT = 10 * 2**20
+"""Tokens of the longest prompt; no published model claims a longer context (Llama 4 Scout claims this one)."""
 
 WORDS = tuple(resources.files(__package__).joinpath("words.txt").read_text(encoding="ascii").split())
 """Common English words, nearly all of them one token in every vocabulary when a space stands before them."""
@@ -30,10 +37,14 @@ class TokenIds:
 
     Attributes:
         fixed: tokens that the server puts before the ids, as its usage showed.
+        disbelieved: the size of the vocabulary as given, when it cannot be and was not used.
     """
 
     def __init__(self, vocabulary: int | None) -> None:
         self.fixed = 0
+        self.disbelieved = None if vocabulary is None or vocabulary in _VOCABULARIES else vocabulary
+        if self.disbelieved is not None:
+            vocabulary = None
         # The ends of a vocabulary hold special and unused tokens; the last tenth is left out for the latter.
         highest = _HIGHEST_ID if vocabulary is None else vocabulary * 9 // 10
         self._low, self._high = min(_LOWEST_ID, highest // 4), highest
@@ -48,7 +59,7 @@ class TokenIds:
 
     def __call__(self, tokens: int) -> Prompt:
         """A prompt of ``tokens`` ids whose first id no other prompt has had, as long as there are unused ones."""
-        _check(tokens)
+        check(tokens)
         ids = self._random.integers(self._low, self._high, size=max(1, tokens - self.fixed))
         while int(ids[0]) in self._firsts and len(self._firsts) < self._high - self._low:
             ids[0] = self._random.integers(self._low, self._high)
@@ -86,7 +97,7 @@ class Words:
         Raises:
             EngineError: the server's tokenizer fails.
         """
-        _check(tokens)
+        check(tokens)
         scale = self._calibration
         words = self.draw(max(1, round((tokens - scale.fixed) / scale.per_word)))
         if scale.count is not None:
@@ -109,7 +120,7 @@ class Words:
             counted = count(text) + round(self._calibration.fixed)
             if best is None or abs(counted - tokens) < abs(best.tokens - tokens):
                 best = Prompt(payload=text, tokens=counted, exact=self._calibration.exact)
-            missing = tokens - counted
+            missing = min(tokens, tokens - counted)  # whatever a tokenizer says, no text grows without bound
             if missing == 0 or (missing < 0 and len(words) == 1):
                 break
             # A few words are two tokens, so a cut may overshoot by one; the next round puts it right.
@@ -118,6 +129,19 @@ class Words:
         return best
 
 
-def _check(tokens: int) -> None:
+def check(tokens: int, context: int | None = None) -> None:
+    """Whether a prompt of ``tokens`` can be made, and fits into the ``context`` that the server states.
+
+    Raises:
+        UsageError: it cannot, or does not.
+    """
     if tokens < 1:
         raise UsageError(f"A prompt of {tokens} tokens cannot be made: ask for 1 or more.")
+    asked = clean(f"{tokens:,}", 30)
+    if context is not None and tokens > context:
+        raise UsageError(
+            f"A prompt of {asked} tokens does not fit the context of {context:,} that the server states: "
+            "ask for shorter prompts."
+        )
+    if tokens > MAX_PROMPT:
+        raise UsageError(f"A prompt of {asked} tokens is more than any model takes: ask for {MAX_PROMPT:,} or fewer.")

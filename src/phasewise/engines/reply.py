@@ -21,6 +21,10 @@ MAX_BODY = 16 * 2**20
 MAX_STREAM = 256 * 2**20
 """Bytes of a streamed answer, framing included."""
 
+DRAIN_S = 1.0
+DRAIN_BYTES = 64 * 2**10
+"""What may follow the last event of a stream; a server that sends more, or for longer, loses the connection."""
+
 
 class Read(NamedTuple):
     """Body bytes of one socket read: ``at`` by ``time.perf_counter()`` right after it, ``number`` counts reads."""
@@ -130,14 +134,21 @@ class Reply:
         return b"".join(read.data for read in self.reads(limit))
 
     def drain(self) -> None:
-        """Read to the end after the last event, so that the connection can be used again; close it if that takes."""
-        self._socket.settimeout(1.0)
+        """Read to the end after the last event, so that the connection can be used again; what comes is not kept.
+
+        After ``DRAIN_S`` seconds or ``DRAIN_BYTES`` bytes it is closed instead: the answer is here already.
+        """
+        self._until = time.perf_counter() + DRAIN_S
+        most = self._received + DRAIN_BYTES
         with contextlib.suppress(EngineError):
-            while not self.complete:
+            while not self.complete and self._received < most:
+                # Before the limit, always: at it, _receive gives up.
+                self._socket.settimeout(max(1e-3, self._until - time.perf_counter()))
                 if self._receive() is None:
-                    self._close()
                     break
-        if not self._keep:
+                self._parts.clear()
+        self._parts.clear()
+        if not (self.complete and self._keep):
             self._close()
 
     def abandon(self) -> None:

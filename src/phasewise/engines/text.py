@@ -10,6 +10,11 @@ NOT_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 """What decoding raises for bytes that are not the JSON wanted; the last for nesting without end."""
 
 
+def is_text(text: str) -> bool:
+    """Whether ``text`` can be written as UTF-8; bytes of the command line or of a file's name need not be."""
+    return not any("\ud800" <= character <= "\udfff" for character in text)
+
+
 def clean(text: str, limit: int = 200, *, secret: str = "") -> str:
     """``text`` on one line without control, format or bidirectional characters, at most ``limit`` characters.
 

@@ -67,5 +67,5 @@ def _counted(answer: dict[str, Any] | None) -> int | None:
         return None
     count, tokens = answer.get("count"), answer.get("tokens")
     if isinstance(count, int):
-        return count
+        return count if 0 <= count < 2**53 else None
     return len(tokens) if isinstance(tokens, list) else None

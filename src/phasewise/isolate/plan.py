@@ -45,13 +45,14 @@ def ladder(longest: int) -> list[int]:
     """Prompt lengths from short to ``longest``, ascending.
 
     Powers of two up to three quarters of ``longest``, and ``longest`` itself: a quadratic through noise is pinned best
-    by the ends and the middle (D-optimal for a parabola), so the long half is the dense one.
+    by the ends and the middle (D-optimal for a parabola), so the long half is the dense one. The first step is small:
+    an engine so slow that it affords but one shall have a second length.
     """
     if longest < 512:
         parts = [max(1, longest // k) for k in (8, 4, 2, 1)]
         return sorted({min(SHORTEST, parts[0]), *parts})
     powers = [2**k for k in range(9, 64) if 2**k <= 0.75 * longest]
-    return [SHORTEST, 64, 256, *powers, longest]
+    return [SHORTEST, 2 * SHORTEST, 64, 256, *powers, longest]
 
 
 def telling(lengths: Sequence[int]) -> list[int]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import random
 import statistics
 from collections.abc import Callable, Sequence
 
 from phasewise import fitting
-from phasewise.errors import Refused
 from phasewise.isolate import plan
 from phasewise.isolate.sample import Sample, Shape
 from phasewise.isolate.session import Session
@@ -24,18 +24,17 @@ WIRE_S = 0.2e-3
 server with planted times (tests/isolate), wake-ups included. A real network adds its round trip to the overhead."""
 
 MOST_ROUNDS = 30
-
-SURPRISE, SURPRISE_S = 2.0, 20e-3
-"""A first request that takes longer than this factor of what was expected, and this, was cold."""
-
-TOO_LONG = (400, 413, 422)
-"""HTTP statuses by which servers refuse a prompt that is too long."""
+"""Requests at each length, at most, since the last length was added."""
 
 
 def measure(
     session: Session, *, budget_s: float, max_prompt: int | None = None, lengths: Sequence[int] | None = None
 ) -> str:
-    """Sample TTFT over prompt lengths for at most ``budget_s``; returns why it stopped."""
+    """Sample TTFT over prompt lengths for at most ``budget_s``; returns why it stopped.
+
+    What lengths cost is learnt on the way, and what a first request took may have been the machine's doing: so before
+    each round every length is added that has become affordable.
+    """
     until = session.left() - budget_s
 
     def left() -> float:
@@ -43,14 +42,22 @@ def measure(
 
     longest = plan.longest_prompt(session.engine.target.max_context, max_prompt, 1)
     rungs = sorted(set(lengths)) if lengths else plan.ladder(longest)
-    climbed, limit = _climb(session, rungs, budget_s=budget_s, chosen=bool(lengths))
-    order = plan.telling(climbed)[: len(climbed) if lengths else plan.MOST_LENGTHS]
-    for number in range(1, MOST_ROUNDS):
-        if not _round(session, order, number, left):
-            return f"the time budget was spent{limit}"
-        if number >= plan.LEAST_KEPT and _tight(observe(session.samples)):
-            return f"the intervals were tight{limit}"
-    return f"every length was sampled {MOST_ROUNDS} times{limit}"
+    session.ask("prefill", Shape(rungs[0], 1), warmup=True)  # the first request of all may compile, load or connect
+    taken: list[int] = []
+    order: list[int] = []
+    rounds = 0
+    for number in itertools.count():
+        if _climb(session, rungs, taken, left, chosen=bool(lengths)):
+            rounds = 0
+        elif rounds >= plan.LEAST_KEPT and _tight(observe(session.samples), len(order)):
+            return f"the intervals were tight{_limit(session, rungs, taken)}"
+        elif rounds >= MOST_ROUNDS - 1:
+            return f"every length was sampled {MOST_ROUNDS} times{_limit(session, rungs, taken)}"
+        order = plan.telling(taken)[: len(taken) if lengths else plan.MOST_LENGTHS]
+        if _round(session, order, number, left) < max(1, min(2, len(order))):
+            break  # what is left buys one length at most, and repeats of one length say nothing about the others
+        rounds += 1
+    return f"the time budget was spent{_limit(session, rungs, taken)}"
 
 
 def kept(samples: Sequence[Sample]) -> dict[Shape, list[Sample]]:
@@ -70,10 +77,12 @@ def observe(samples: Sequence[Sample]) -> PrefillObservation | None:
     lengths = [(_tokens(group), group) for group in kept(samples).values() if group]
     if not lengths:
         return None
+    scatter = fitting.pooled([[sample.answer.ttft for sample in group] for _, group in lengths])
     points = []
     for tokens, group in lengths:
         times = [sample.answer.ttft for sample in group]
-        ttft = quantity(fitting.median_interval(times), "s", f"median of {len(times)} requests with max_tokens=1")
+        source = f"median of {len(times)} {'request' if len(times) == 1 else 'requests'} with max_tokens=1"
+        ttft = quantity(fitting.median_interval(times, scatter), "s", source)
         points.append(PrefillPoint(tokens=tokens, ttft=ttft, best=min(times), samples=len(times)))
     return PrefillObservation(points=tuple(points), fit=_fit(lengths, samples))
 
@@ -89,49 +98,74 @@ def _tokens(group: Sequence[Sample]) -> int:
     return round(statistics.median(sample.prompt_tokens for sample in group))
 
 
-def _climb(session: Session, rungs: Sequence[int], *, budget_s: float, chosen: bool) -> tuple[list[int], str]:
-    """One request at each length, upward, while three passes would fit; returns the lengths and what ended the climb.
-
-    Lengths grow about twofold, so a pass over all of them costs about two of the longest. Lengths that the user chose
-    are taken as long as the whole budget holds one.
-    """
-    taken: list[int] = []
-    session.ask("prefill", Shape(rungs[0], 1), warmup=True)  # the first request of all may compile, load or connect
+def _climb(
+    session: Session, rungs: Sequence[int], taken: list[int], left: Callable[[], float], *, chosen: bool
+) -> bool:
+    """One request at each length that is not ``taken`` yet, upward, while it is affordable; whether any was added."""
+    before = len(taken)
     for tokens in rungs:
-        expected = session.expected_prefill(tokens)
-        if session.left() <= 0 or expected > (session.left() if chosen else budget_s / (2 * plan.PASSES)):
-            return taken, f"; prompts over {taken[-1]:,} tokens would not have fitted it" if taken else ""
-        try:
-            sample = session.ask("prefill", Shape(tokens, 1))
-            if sample.answer.ttft > SURPRISE * expected + SURPRISE_S:
-                session.ask("prefill", Shape(tokens, 1))  # cold at this length: what it costs when warm, then
-        except Refused as refusal:
-            if not taken or refusal.status not in TOO_LONG:
-                raise
-            return taken, f"; the server refused a prompt of {tokens:,} tokens (HTTP {refusal.status})"
+        if tokens in taken:
+            continue
+        if not session.takes(tokens) or not _affordable(session, tokens, taken, left, chosen=chosen):
+            break
+        if not session.offer("prefill", Shape(tokens, 1)):
+            break
         taken.append(tokens)
-    return taken, ""
+    return len(taken) > before
 
 
-def _round(session: Session, order: Sequence[int], number: int, left: Callable[[], float]) -> bool:
-    """One request at each length that still fits; False when none did.
+def _affordable(
+    session: Session, tokens: int, taken: Sequence[int], left: Callable[[], float], *, chosen: bool
+) -> bool:
+    """Whether a new longest length leaves time for repeats of it, of the shortest and of the one below it.
+
+    The first of all is tried as long as there is time, for what a cold engine took to warm up foretells nothing. The
+    second need only fit itself, as one length alone makes no profile; those that the user chose, the whole budget.
+    """
+    if not taken:
+        return left() > 0
+    if chosen or len(taken) == 1:
+        return session.costs.most(Shape(tokens, 1)) <= (session.left() if chosen else left())
+    one = session.costs.likely(Shape(tokens, 1))
+    others = sum(session.costs.likely(Shape(other, 1)) for other in (min(taken), max(taken)))
+    return one + (plan.PASSES - 1) * (one + others) <= left()
+
+
+def _limit(session: Session, rungs: Sequence[int], taken: Sequence[int]) -> str:
+    """Why no longer prompts were sent, to go on the reason why it stopped; empty when all lengths were."""
+    if not taken or len(taken) == len(rungs):
+        return ""
+    if session.refused and max(taken) < session.refused[0]:
+        tokens, status = session.refused
+        return f"; the server refused a prompt of {tokens:,} tokens (HTTP {status})"
+    return f"; prompts over {max(taken):,} tokens would not have fitted it"
+
+
+def _round(session: Session, order: Sequence[int], number: int, left: Callable[[], float]) -> int:
+    """One request at each length that still fits; returns how many these were.
 
     The order is shuffled, so that a drifting machine does not look like a slope; the last round, which does not fit as
     a whole, starts with the most telling lengths instead.
     """
-    queue = list(order)
-    if sum(session.expected_prefill(tokens) for tokens in queue) <= left():
+    queue = [Shape(tokens, 1) for tokens in order]
+    if sum(session.costs.likely(shape) for shape in queue) <= left():
         random.Random(number).shuffle(queue)
-    asked = False
-    for tokens in queue:
-        if session.expected_prefill(tokens) <= left():
-            session.ask("prefill", Shape(tokens, 1))
-            asked = True
+    asked = 0
+    for shape in queue:
+        if session.costs.most(shape) <= left():
+            session.ask("prefill", shape)
+            asked += 1
     return asked
 
 
-def _tight(seen: PrefillObservation | None) -> bool:
-    if seen is None or seen.fit is None or min(point.samples for point in seen.points) < plan.LEAST_KEPT:
+def _tight(seen: PrefillObservation | None, lengths: int) -> bool:
+    """Whether all ``lengths`` are sampled often enough and the slope is known."""
+    if (
+        seen is None
+        or seen.fit is None
+        or len(seen.points) < lengths
+        or min(point.samples for point in seen.points) < plan.LEAST_KEPT
+    ):
         return False
     slope = seen.fit.per_token
     return slope.low is not None and slope.high is not None and slope.high - slope.low <= 2 * plan.TIGHT * slope.value

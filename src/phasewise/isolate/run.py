@@ -23,7 +23,8 @@ class Isolation:
     Args:
         engine: what to measure.
         phases: which phases, in this order.
-        budget_s: seconds that the requests may take in all. A request that should overrun it is not begun.
+        budget_s: seconds that the requests may take in all. A request that may overrun it, by the worst seen of its
+            like, is not begun.
         max_prompt: longest prompt, tokens; None: as the server takes and the budget allows.
         lengths: prompt lengths of the prefill profile instead of the planned ones.
         progress: called before each request.
@@ -57,9 +58,10 @@ class Isolation:
         """Measure.
 
         Raises:
-            EngineError: the engine failed.
+            EngineError: the engine failed, for good or once too often.
             KeyboardInterrupt: the user interrupted.
         """
+        self._session.watch()
         try:
             for phase in self._phases:
                 self._stopped.append(f"{phase}: {self._measure(phase)}")
@@ -67,6 +69,8 @@ class Isolation:
         except (EngineError, KeyboardInterrupt) as cut:
             self._stopped.append("interrupted" if isinstance(cut, KeyboardInterrupt) else str(cut))
             raise
+        finally:
+            self._session.watch()
         return self.observation()
 
     def observation(self) -> Observation:

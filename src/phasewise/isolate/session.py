@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable
 from typing import NamedTuple
 
 from phasewise.engines.base import Activity, Engine
-from phasewise.errors import EngineError
+from phasewise.errors import BrokenStream, EngineError, Refused
+from phasewise.isolate.costs import Costs
+from phasewise.isolate.machine import Load, load
 from phasewise.isolate.sample import Sample, Shape
 from phasewise.record.observation import Phase
 
@@ -17,6 +18,12 @@ SNAPSHOT_EVERY_S = 0.3
 
 SETTLE_S = 0.05
 """Counters may trail the answer they count: a server that looks busy is asked once more after this long."""
+
+MOST_FAILURES, MOST_IN_A_ROW = 3, 2
+"""Requests that may fail, in all and one after the other, before a failure ends the run."""
+
+TOO_LONG = (400, 413, 422)
+"""HTTP statuses by which servers refuse a prompt that is too long."""
 
 
 class Progress(NamedTuple):
@@ -29,17 +36,29 @@ class Progress(NamedTuple):
 
 
 class Snapshot(NamedTuple):
-    """The server's counters while we were idle, and what we had sent and received by then."""
+    """The server's counters while we were idle, and what we had sent and received by then.
+
+    ``lost_tokens`` were asked for by requests that failed: the server may have counted them, or not.
+    """
 
     activity: Activity
     prompt_tokens: int
     output_tokens: int
+    lost_tokens: int
 
 
 class Session:
     """The one place that talks to the engine.
 
     ``clock`` (seconds) is what the budget is held against; a test may pass one that does not run.
+
+    Attributes:
+        samples: the requests that were answered, in order.
+        failures: what was said of those that failed, in order.
+        snapshots: the server's counters.
+        loads: CPU time of the machine, each time that ``watch`` was called.
+        costs: what requests should take, from ``samples``.
+        refused: the shortest prompt that the server refused as too long, tokens, and its HTTP status.
     """
 
     def __init__(
@@ -52,41 +71,79 @@ class Session:
     ) -> None:
         self.engine = engine
         self.samples: list[Sample] = []
+        self.failures: list[str] = []
         self.snapshots: list[Snapshot] = []
+        self.loads: list[Load] = []
+        self.costs = Costs(self.samples)
+        self.refused: tuple[int, int] | None = None
         self.began = clock()
         self._budget = budget_s
         self._progress = progress
         self._clock = clock
         self._next_snapshot = 0.0
+        self._in_a_row = self._lost_tokens = 0
 
     def left(self) -> float:
         """Seconds of the budget that are left; negative when it is overspent."""
         return self.began + self._budget - self._clock()
 
-    def ask(self, phase: Phase, shape: Shape, *, warmup: bool = False) -> Sample:
-        """Send one request of ``shape`` and keep its sample.
+    def takes(self, tokens: int) -> bool:
+        """Whether the server has not refused a prompt of ``tokens`` yet."""
+        return self.refused is None or tokens < self.refused[0]
+
+    def offer(self, phase: Phase, shape: Shape) -> bool:
+        """``ask`` for a length that the server may refuse; False when it does.
 
         Raises:
-            EngineError: the engine failed; what was kept before stays.
+            EngineError: as ``ask``.
+        """
+        try:
+            self.ask(phase, shape)
+        except Refused as refusal:
+            if refusal.status not in TOO_LONG or not self.samples:
+                raise
+            self.refused = shape.prompt, refusal.status
+            return False
+        return True
+
+    def ask(self, phase: Phase, shape: Shape, *, warmup: bool = False) -> None:
+        """Send one request of ``shape`` and keep its sample, or what was said when it failed.
+
+        A few failures that may pass (HTTP 5xx, a stream that broke) are told by a check and do not end the run.
+
+        Raises:
+            EngineError: the engine failed for good, or once too often; what was kept before stays.
         """
         self._tell(phase, shape, warmup)
         self.snapshot()
         prompt = self.engine.prompt(shape.prompt)
         lag = _oversleep()
         cpu, wall = time.process_time(), self._clock()
-        answer = self.engine.ask(prompt, shape.answer)
-        sample = Sample(
-            phase=phase,
-            shape=shape,
-            sent_tokens=prompt.tokens,
-            answer=answer,
-            warmup=warmup,
-            cpu_s=time.process_time() - cpu,
-            wall_s=self._clock() - wall,
-            lag_s=lag,
+        try:
+            answer = self.engine.ask(prompt, shape.answer)
+        except (BrokenStream, Refused) as error:
+            if isinstance(error, Refused) and error.status < 500:
+                raise
+            self._failed(error, shape)
+            return
+        self._in_a_row = 0
+        self.samples.append(
+            Sample(
+                phase=phase,
+                shape=shape,
+                sent_tokens=prompt.tokens,
+                answer=answer,
+                warmup=warmup,
+                cpu_s=time.process_time() - cpu,
+                wall_s=self._clock() - wall,
+                lag_s=lag,
+            )
         )
-        self.samples.append(sample)
-        return sample
+
+    def watch(self) -> None:
+        """Read the CPU time of the machine, when the engine is ours and its part of it can be told."""
+        if self.engine.target.settings:
+            self.loads.append(load())
 
     def snapshot(self, *, now: bool = False) -> None:
         """Read the server's counters, unless that was done just before; ``now`` insists."""
@@ -97,33 +154,20 @@ class Session:
             time.sleep(SETTLE_S)
             activity = self._activity()
         if activity is not None:
-            self.snapshots.append(Snapshot(activity, *self.tokens()))
+            self.snapshots.append(Snapshot(activity, *self.tokens(), self._lost_tokens))
         self._next_snapshot = self._clock() + SNAPSHOT_EVERY_S
 
     def tokens(self) -> tuple[int, int]:
         """Tokens sent and received so far."""
         return sum(s.prompt_tokens for s in self.samples), sum(s.counted[0] for s in self.samples)
 
-    def expected_prefill(self, tokens: int) -> float:
-        """Seconds that a prompt of ``tokens`` should take when warm, from those seen so far; 0 before the first.
-
-        Beyond the longest prompt seen: its time grows by the power of length that the two longest showed, 0 to 2.
-        """
-        best: dict[int, float] = {}
-        for sample in self.samples:
-            if not sample.warmup:
-                length, ttft = sample.shape.prompt, sample.answer.ttft
-                best[length] = min(ttft, best.get(length, ttft))
-        seen = sorted(best.items())
-        if not seen:
-            return 0.0
-        for length, ttft in seen:
-            if length >= tokens:
-                return ttft
-        (last, ttft), power = seen[-1], 1.0
-        if len(seen) > 1:
-            power = math.log(ttft / seen[-2][1]) / math.log(last / seen[-2][0])
-        return float(ttft * (tokens / last) ** min(2.0, max(0.0, power)))
+    def _failed(self, error: EngineError, shape: Shape) -> None:
+        """Note a failure; raise it when it was one too many."""
+        self.failures.append(str(error))
+        self._in_a_row += 1
+        self._lost_tokens += shape.prompt + shape.answer
+        if len(self.failures) > MOST_FAILURES or self._in_a_row > MOST_IN_A_ROW:
+            raise error
 
     def _activity(self) -> Activity | None:
         try:

@@ -33,8 +33,14 @@ def envelope(
     )
 
 
+def identity(target: str) -> str:
+    """The id of a run of ``target`` that begins now, nothing secret of a URL in it."""
+    return new_id(_clean(target))
+
+
 def _clean(argument: str) -> str:
-    """``argument`` without what may be secret in a URL: user, password, query and fragment."""
+    """``argument`` as text without what may be secret in a URL: user, password, query and fragment."""
+    argument = argument.encode("utf-8", "replace").decode()  # a file name may be no UTF-8, which JSON must be
     if "://" not in argument:
         return argument
     try:

@@ -5,16 +5,18 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
+from phasewise.engines import embedded
 from phasewise.engines.base import Engine
-from phasewise.errors import EngineError
+from phasewise.errors import EngineError, Interrupted, Terminated
 from phasewise.fix.fix import fix
 from phasewise.hardware import ceilings, detect
 from phasewise.isolate.run import Isolation
 from phasewise.jobs import rows
-from phasewise.jobs.envelope import envelope
+from phasewise.jobs.envelope import envelope, identity
 from phasewise.jobs.subject import Subject
 from phasewise.jobs.target import Connection, is_ours, model_file, open_engine
 from phasewise.judge.case import Ask, Case
@@ -28,7 +30,8 @@ from phasewise.record.envelope import Status
 from phasewise.record.machine import Machine
 from phasewise.record.observation import Phase
 from phasewise.record.prediction import Prediction
-from phasewise.record.run import RUNS, Run, save
+from phasewise.record.run import RUNS, Run, claimed, save
+from phasewise.record.target import Target
 
 Progress = Callable[[str, float], None]
 """Told what is being done and the fraction of it that is done."""
@@ -49,23 +52,59 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Finished(msgspec.Struct, frozen=True, kw_only=True):
-    """A run with the folder it was saved in and the exit code that it deserves."""
+    """A run, the folder it was saved in, the exit code that it deserves, and why a file could not be saved, by name."""
 
     run: Run
     folder: Path
     exit_code: int
+    unsaved: dict[str, str]
+
+
+class Measured(NamedTuple):
+    """What the engine told, and how the measuring ended: its exit code is 0 when it was not cut short."""
+
+    isolation: Isolation
+    target: Target
+    model: Model | None
+    machine: Machine | None
+    why_null: str
+    status: Status
+    reason: str
+    exit_code: int
 
 
 def profile(options: Options, progress: Progress) -> Finished:
-    """Profile ``options.target`` and save the run.
+    """Profile ``options.target`` and save the run, as far as it can be saved.
 
-    A failure or Ctrl-C while measuring ends the measuring, not the run: what was measured is judged, saved and marked
-    partial.
+    A failure, Ctrl-C or SIGTERM while measuring ends the measuring, not the run: what was measured is judged, saved and
+    marked partial or interrupted.
 
     Raises:
         PhasewiseError: before anything was measured.
     """
     started = time.perf_counter()
+    with claimed(identity(options.target or "embedded"), options.out) as folder:
+        try:
+            seen = _measured(options, progress)
+        except KeyboardInterrupt as stop:
+            raise Interrupted("Interrupted: nothing was measured.", stop) from None
+        run = _judged(options, seen, started, folder.name)
+        saved = {"run.json": _why_not(lambda: save(run, folder))}
+        saved["requests.parquet"] = _why_not(lambda: rows.write(seen.isolation.rows(), folder / "requests.parquet"))
+    unsaved = {name: why for name, why in saved.items() if why}
+    return Finished(run=run, folder=folder, exit_code=seen.exit_code or _exit_code(run), unsaved=unsaved)
+
+
+def _why_not(write: Callable[[], None]) -> str:
+    """Why ``write`` failed; empty when it did not."""
+    try:
+        write()
+    except OSError as error:
+        return error.strerror or str(error)
+    return ""
+
+
+def _measured(options: Options, progress: Progress) -> Measured:
     stated = options.subject.load_model()
     machine = options.subject.load_machine(lambda doing, done: progress(doing, done))
     progress("starting the engine" if is_ours(options.target) else "probing the server", 0.0)
@@ -80,21 +119,25 @@ def profile(options: Options, progress: Progress) -> Finished:
             max_prompt=options.max_prompt,
             progress=lambda p: progress(f"{p.phase}: {p.doing}", p.fraction),
         )
-        status, reason = _measure(isolation)
-        about = engine.target
+        status, reason, code = _measure(isolation, options.phases)
+        return Measured(isolation, engine.target, model, machine, why_null, status, reason, code)
     finally:
         engine.close()
+
+
+def _judged(options: Options, seen: Measured, started: float, identity: str) -> Run:
+    model, machine, about = seen.model, seen.machine, seen.target
     found = roofs(model, machine) if model and machine else ()
     case = Case(
-        observation=isolation.observation(),
+        observation=seen.isolation.observation(),
         asks=options.asks,
         model=model,
         roofs=found,
-        why_null=why_null,
+        why_null=seen.why_null,
     )
     judgement = judge(case)
-    run = Run(
-        envelope=envelope("profile", about.name, started, status=status, reason=reason),
+    return Run(
+        envelope=envelope("profile", about.name, started, status=seen.status, reason=seen.reason, identity=identity),
         target=msgspec.structs.replace(about, contradictions=(*about.contradictions, *contradictions(model, about))),
         model=model.facts(_dtype(found)) if model else None,
         machine=machine,
@@ -103,9 +146,6 @@ def profile(options: Options, progress: Progress) -> Finished:
         judgement=judgement,
         remedies=fix(case, judgement, machine),
     )
-    folder = save(run, options.out)
-    rows.write(isolation.rows(), folder / "requests.parquet")
-    return Finished(run=run, folder=folder, exit_code=_exit_code(run))
 
 
 def _what_runs(
@@ -117,6 +157,8 @@ def _what_runs(
     if file and machine is None:
         # Our own engine computes on the CPU of this machine, whatever else is in it.
         machine = ceilings.with_measured(detect.this_cpu(), lambda doing, done: progress(doing, done))
+    if file and machine is not None and machine.local:
+        machine = _with_threads(machine, options.connection.threads)
     missing = []
     if model is None:
         missing.append(f"--model (the server calls it {engine.target.served_model!r})")
@@ -130,16 +172,39 @@ def _what_runs(
     return model, machine, ""
 
 
-def _measure(isolation: Isolation) -> tuple[Status, str]:
+def _with_threads(machine: Machine, threads: int | None) -> Machine:
+    """``machine`` with a note when our engine was given fewer threads than the ceilings were measured on."""
+    cores = embedded.usable_cores()
+    if threads is None or threads >= cores:
+        return machine
+    note = f"The ceilings are those of all {cores} usable cores; the engine ran on {threads} (--threads)."
+    return msgspec.structs.replace(machine, notes=(*machine.notes, note))
+
+
+def _measure(isolation: Isolation, phases: tuple[Phase, ...]) -> tuple[Status, str, int]:
+    """Measure, and say how it ended: status, reason and exit code."""
     try:
         isolation.run()
-    except KeyboardInterrupt:
-        return "interrupted", "interrupted by Ctrl-C"
+    except KeyboardInterrupt as stop:
+        if len(_missing(isolation, ("prefill", "decode"))) == 2:
+            raise
+        if isinstance(stop, Terminated):
+            return "interrupted", "ended by SIGTERM", 143
+        return "interrupted", "interrupted by Ctrl-C", 130
     except EngineError as error:
         if not isolation.rows():
             raise
-        return "partial", str(error)
-    return "complete", ""
+        return "partial", str(error), 3
+    if missing := _missing(isolation, phases):
+        stopped = isolation.observation().stopped or "there was no time for it"
+        return "partial", f"{' and '.join(missing)} not measured ({stopped})", 3
+    return "complete", "", 0
+
+
+def _missing(isolation: Isolation, phases: tuple[Phase, ...]) -> list[Phase]:
+    """Those of ``phases`` that nothing was measured of."""
+    seen = isolation.observation()
+    return [phase for phase in phases if (seen.prefill if phase == "prefill" else seen.decode) is None]
 
 
 def _prediction(model: Model | None, found: tuple[Roof, ...], ask: Ask) -> Prediction | None:
@@ -153,9 +218,8 @@ def _dtype(found: tuple[Roof, ...]) -> str:
 
 
 def _exit_code(run: Run) -> int:
-    if run.envelope.status == "interrupted":
-        return 130
+    """3 for a run that was measured as asked and that its checks or the alarm disbelieve."""
     checks = run.observation.checks if run.observation else ()
     doubted = any(check.voids and check.status == "failed" for check in checks)
     rung = run.judgement is not None and bool(run.judgement.alarms)
-    return 3 if run.envelope.status == "partial" or doubted or rung else 0
+    return 3 if doubted or rung else 0

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from errno import EIO
 from pathlib import Path
 
 import msgspec
 
 
 def write(rows: Sequence[msgspec.Struct], path: Path) -> None:
-    """Write ``rows``, all of one struct type, as one Parquet file with a column per field; none for no rows."""
+    """Write ``rows``, all of one struct type, as one Parquet file with a column per field; none for no rows.
+
+    Raises:
+        OSError: it cannot be written.
+    """
     if not rows:
         return
     import duckdb
@@ -19,9 +24,12 @@ def write(rows: Sequence[msgspec.Struct], path: Path) -> None:
     for field in msgspec.structs.fields(type(rows[0])):
         values = [getattr(row, field.name) for row in rows]
         columns[field.name] = np.array(values, dtype=_dtype(values))
-    with duckdb.connect() as connection:
-        connection.register("columns", columns)
-        connection.table("columns").write_parquet(str(path))
+    try:
+        with duckdb.connect() as connection:
+            connection.register("columns", columns)
+            connection.table("columns").write_parquet(str(path))
+    except duckdb.Error as error:
+        raise OSError(EIO, str(error).partition("\n")[0]) from error
 
 
 def _dtype(values: list[object]) -> str:

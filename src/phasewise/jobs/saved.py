@@ -16,8 +16,13 @@ def find(path: Path | None) -> tuple[Run, Path]:
         InputError: it cannot be read.
     """
     if path is None:
-        runs = sorted(file.parent for file in RUNS.glob("*/run.json"))
+        runs = sorted((file.parent for file in RUNS.glob("*/run.json")), key=_made)
         if not runs:
             raise UsageError(f"there is no run under ./{RUNS}: make one with `phasewise profile`, or name its folder.")
         path = runs[-1]
     return load(path), path if path.is_dir() else path.parent
+
+
+def _made(folder: Path) -> tuple[str, float]:
+    """The second in its name; among runs of one second, when it was written."""
+    return folder.name.partition("-")[0], folder.stat().st_mtime

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import msgspec
 
-from phasewise.engines import embedded, openai
+from phasewise.engines import address, embedded, openai
 from phasewise.engines.base import Engine
 from phasewise.errors import UsageError
 
@@ -23,7 +23,7 @@ class Connection(msgspec.Struct, frozen=True, kw_only=True):
 
 def is_ours(target: str | None) -> bool:
     """Whether ``target`` is an engine that we start: none given, or ``gguf:FILE``."""
-    return target is None or not target.startswith(("http://", "https://"))
+    return target is None or not address.is_url(target)
 
 
 def model_file(target: str | None) -> Path | None:
@@ -42,7 +42,7 @@ def open_engine(target: str | None, connection: Connection) -> Engine:
     """
     if is_ours(target):
         file = model_file(target)
-        if file is None:
+        if file is None or target == "gguf:":
             raise UsageError(_unknown(target or ""))
         return embedded.start(None if target is None else file, threads=connection.threads, context=connection.context)
     assert target is not None
@@ -52,6 +52,8 @@ def open_engine(target: str | None, connection: Connection) -> Engine:
 
 
 def _unknown(target: str) -> str:
+    if target in ("gguf:", "hf:"):
+        return f"{target!r} names no file: write gguf:FILE."
     if target.startswith("hf:"):
         return f"{target!r}: measuring a transformers model in process is not there yet; serve it and give its URL."
     if target.endswith(".gguf"):

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import re
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
+from itertools import count
 from pathlib import Path
 
 import msgspec
@@ -26,9 +31,14 @@ SCHEMA = 1
 RUNS = Path("phasewise-runs")
 """Folder, under the working directory, that holds the runs."""
 
-
 PAGE = "report.html"
 """Name of the HTML report in a run's folder."""
+
+_LARGEST = 64 << 20
+"""Bytes of a run.json; a long one has some 200 kB."""
+
+_TRIAL, _SHOWN = 1 << 16, 120
+"""Bytes written to see that a folder can be written to, and characters of a path that are shown."""
 
 
 class Run(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,22 +63,60 @@ def new_id(target: str, now: datetime | None = None) -> str:
     return f"{time}-{re.sub(r'[^A-Za-z0-9.]+', '-', target).strip('-')[:60] or 'run'}"
 
 
-def save(run: Run, root: Path = RUNS) -> Path:
-    """Write ``run`` to ``root/<id>/run.json`` and return the folder.
+@contextmanager
+def claimed(identity: str, root: Path = RUNS) -> Iterator[Path]:
+    """A new folder ``root/identity`` that can be written to, ``-2``, ``-3``, ... behind its name when that is taken.
+
+    When nothing was put into it, it is gone at the end, and so is what had to be made to hold it.
 
     Raises:
-        InputError: the folder cannot be written.
+        InputError: the folder cannot be made or written to.
     """
-    folder = root / run.envelope.id
-    content = msgspec.json.format(msgspec.json.encode(run), indent=1)
+    missing = [folder for folder in (root, *root.parents) if not os.path.lexists(folder)]
+    made: list[Path] = []
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        partial = folder / "run.json.partial"
+        try:
+            root.mkdir(parents=True, exist_ok=True)
+            made = [_new(root, identity)]
+            trial = made[0] / "trial"
+            trial.write_bytes(bytes(_TRIAL))
+            trial.unlink()
+        except OSError as error:
+            where = f"{_short(root)} cannot be written to ({error.strerror})"
+            raise InputError(f"{where}: give --out a folder that can.") from None
+        yield made[0]
+    finally:
+        for folder in (*made, *missing):
+            with suppress(OSError):  # something is in it
+                folder.rmdir()
+
+
+def _new(root: Path, identity: str) -> Path:
+    for number in count(1):
+        folder = root / (identity if number == 1 else f"{identity}-{number}")
+        try:
+            folder.mkdir()
+        except FileExistsError:
+            continue
+        return folder
+    raise AssertionError
+
+
+def save(run: Run, folder: Path) -> None:
+    """Write ``run`` to ``folder/run.json``, which appears whole or not at all.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    content = msgspec.json.format(msgspec.json.encode(run), indent=1)
+    partial = folder / "run.json.partial"
+    try:
         partial.write_bytes(content)
         partial.replace(folder / "run.json")
-    except OSError as error:
-        raise InputError(f"{folder} cannot be written ({error.strerror}): give --out a folder that can.") from None
-    return folder
+    except OSError:
+        with suppress(OSError):
+            partial.unlink()
+        raise
 
 
 def load(path: Path) -> Run:
@@ -77,21 +125,43 @@ def load(path: Path) -> Run:
     Raises:
         InputError: missing, not a run, or written by a newer phasewise.
     """
-    file = path / "run.json" if path.is_dir() else path
-    try:
-        data = file.read_bytes()
-    except OSError as error:
-        raise InputError(f"{file} cannot be read ({error.strerror}): name a folder under {RUNS}/.") from None
+    name = _short(path)
+    data = _read(path, name)
     try:
         schema = msgspec.json.decode(data, type=_Versioned).schema
-    except msgspec.DecodeError as error:
-        raise InputError(f"{file} is not a phasewise run ({error}): name a folder under {RUNS}/.") from None
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise InputError(f"{name} is not a phasewise run ({error}): name a folder under {RUNS}/.") from None
     if schema > SCHEMA:
-        raise InputError(f"{file} was written by a newer phasewise (schema {schema}, this reads {SCHEMA}): upgrade.")
+        raise InputError(f"{name} was written by a newer phasewise (schema {schema}, this reads {SCHEMA}): upgrade.")
     try:
         return msgspec.json.decode(data, type=Run)
-    except msgspec.ValidationError as error:
-        raise InputError(f"{file} is damaged ({error}): make the run again.") from None
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise InputError(f"{name} is damaged ({error}): make the run again.") from None
+
+
+def _read(path: Path, name: str) -> bytes:
+    """The bytes of a run: of a regular file, so that no pipe is waited for and no device is read for ever."""
+    file = path
+    try:
+        if stat.S_ISDIR(path.stat().st_mode):
+            file = path / "run.json"
+            if not file.exists():
+                raise InputError(f"{name} holds no run.json: name a folder under {RUNS}/.")
+        if not stat.S_ISREG(file.stat().st_mode):
+            raise InputError(f"{name} is no regular file: name a folder under {RUNS}/.")
+        with file.open("rb") as opened:
+            data = opened.read(_LARGEST + 1)
+    except OSError as error:
+        raise InputError(f"{name} cannot be read ({error.strerror}): name a folder under {RUNS}/.") from None
+    if len(data) > _LARGEST:
+        raise InputError(f"{name} is over {_LARGEST >> 20} MiB, which no run is: name a folder under {RUNS}/.")
+    return data
+
+
+def _short(path: Path) -> str:
+    """``path``, cut to its last characters when it would fill the screen."""
+    text = str(path)
+    return text if len(text) <= _SHOWN else f"...{text[-_SHOWN:]}"
 
 
 class _Versioned(msgspec.Struct):

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import sys
+import io
 from collections.abc import Callable
 from pathlib import Path
 from typing import TextIO
 
 from phasewise.errors import InputError, UsageError
 from phasewise.record.grid import Grid
-from phasewise.report.show import document
+from phasewise.report.show import document, write
+from phasewise.report.view import words
 
 
 def show(found: Grid, *, csv: Path | None, chart: Path | None, as_json: bool) -> None:
@@ -31,8 +32,9 @@ def show(found: Grid, *, csv: Path | None, chart: Path | None, as_json: bool) ->
         from phasewise.report import csv as table
 
         if to_stdout:
-            table.write(found, sys.stdout)
-            sys.stdout.flush()
+            text = io.StringIO()
+            table.write(found, text)
+            write(text.getvalue())
             return
         _write(csv, lambda file: table.write(found, file), "--csv")
     if as_json:
@@ -46,7 +48,7 @@ def show(found: Grid, *, csv: Path | None, chart: Path | None, as_json: bool) ->
     print_report(points(found))
     for file in (csv, chart):
         if file is not None:
-            print(f"Written: {file}")
+            write(f"Written: {words.clean(file)}\n")
 
 
 def _write(path: Path, put: Callable[[TextIO], object], flag: str) -> None:

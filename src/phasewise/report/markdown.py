@@ -57,7 +57,7 @@ def _request(run: Run) -> Iterator[str]:
         yield _safe(why)
         return
     first = run.judgement.splits[0]
-    yield _safe(request.alone(first))
+    yield _safe(request.alone(run, first))
     yield _table(_parts("part", request.parts(first)))
     mix = request.mix(run)
     if mix is not None:
@@ -75,15 +75,16 @@ def _bar(fraction: float) -> str:
 
 def _phase(run: Run, phase: Phase) -> Iterator[str]:
     verdict = heading.verdict_of(run, phase)
-    bound = f": {words.BOUNDS[verdict.bound]}" if verdict else ""
+    bound = f": {words.bound(verdict.bound, verdict.rival)}" if verdict else ""
     yield f"### {phase.capitalize()}{bound}"
     if verdict is not None:
         step, floor = words.amount(verdict.step), words.amount(verdict.floor)
-        yield _safe(f"{phases.score(verdict)} {phases.against(verdict)}".rstrip())
-        yield _safe(f"Step {phases.where(verdict)}: {step} (measured), floor {floor} (predicted).")
+        yield _safe(phases.scored(run, verdict))
+        yield _safe(f"Step taken apart {phases.where(verdict)}: {step} (measured), floor {floor} (predicted).")
         if verdict.shares:
             yield _table(_parts("part of the step", request.shares(run, phase)))
         yield "\n".join(f"- {_safe(words.clean(note))}" for note in verdict.notes)
+    yield "\n".join(f"- {_safe(line)}" for line in phases.growth(run, phase))
     points = phases.points(run, phase)
     yield _folded(points.title, [_table(points)]) if points.rows else _safe(points.note)
     facts = phases.facts(run, phase)
@@ -97,7 +98,8 @@ def _fixes(run: Run) -> Iterator[str]:
             say(words.name(fix.name)),
             say(fix.phase),
             say(request.seconds(fix.saves)),
-            say(words.share(fix.saves_share)),
+            say(words.share(fix.saves_share) if fix.buys == "latency" else ""),
+            say(findings.BUYS[fix.buys]),
             say(findings.gain(fix)),
             say(fix.why),
             say(fix.verify),
@@ -105,7 +107,7 @@ def _fixes(run: Run) -> Iterator[str]:
         for fix in findings.fixes(run)
     )
     if rows:
-        heads = columns("fix", "phase", ">saves", ">of the request", "step", "why", "verify")
+        heads = columns("fix", "phase", ">saves", ">of the request", "what it buys", "time", "why", "verify")
         yield _table(Table(title="", columns=heads, rows=rows))
     yield _safe(findings.note(run))
     useless = [f"- {words.name(r.name)} ({r.phase}): {words.clean(r.reason)}" for r in findings.rejected(run)]

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 @contextmanager
 def bar() -> Iterator[Callable[[str, float], None]]:
     """Yield ``progress(doing, fraction)``. On a terminal it draws a bar that goes away at the end."""
-    if not sys.stderr.isatty():
+    if sys.stderr is None or not sys.stderr.isatty():
         yield lambda doing, fraction: None
         return
     from rich.console import Console

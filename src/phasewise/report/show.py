@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import Literal
 
 import msgspec
 
+from phasewise.errors import UsageError
 from phasewise.record.logs import Logs
 from phasewise.record.run import PAGE, Run
 
@@ -26,16 +28,27 @@ def predicted(run: Run, *, as_json: bool, explain: bool) -> None:
     terminal.print_report(terminal.prediction(run, explain))
 
 
-def profiled(run: Run, folder: Path, *, as_json: bool, full: bool) -> None:
-    """Write the HTML report into the run's folder and print the run."""
+def profiled(run: Run, folder: Path, unsaved: dict[str, str], *, as_json: bool, full: bool) -> str:
+    """Write the HTML report into the run's folder and print the run.
+
+    ``unsaved`` holds why a file could not be saved, by name. Returns a sentence on all that could not; empty when
+    everything was saved.
+    """
     from phasewise.report import html
 
-    (folder / PAGE).write_text(html.render(run), encoding="utf-8")
-    again(run, folder, "json" if as_json else "text", full=full)
+    page = html.render(run)
+    if "run.json" not in unsaved:
+        try:
+            (folder / PAGE).write_text(page, encoding="utf-8")
+        except OSError as error:
+            unsaved = {**unsaved, PAGE: error.strerror or str(error)}
+    again(run, None if unsaved else folder, "json" if as_json else "text", full=full)
+    why = ", ".join(f"{name} ({reason})" for name, reason in unsaved.items())
+    return f"not saved in {folder}: {why}; what was measured is in the report on stdout." if why else ""
 
 
-def again(run: Run, folder: Path, form: Form, *, full: bool = False) -> None:
-    """Print a run in one of the four forms."""
+def again(run: Run, folder: Path | None, form: Form, *, full: bool = False) -> None:
+    """Print a run in one of the four forms. ``folder`` is where it lies, when it does."""
     if form == "json":
         from phasewise.report import json
 
@@ -47,11 +60,11 @@ def again(run: Run, folder: Path, form: Form, *, full: bool = False) -> None:
     elif form == "html":
         from phasewise.report import html
 
-        sys.stdout.write(html.render(run))
+        write(html.render(run))
     else:
         from phasewise.report import markdown
 
-        sys.stdout.write(markdown.profile(run))
+        write(markdown.profile(run))
 
 
 def logs(run: Run, found: Logs, *, as_json: bool) -> None:
@@ -69,5 +82,30 @@ def logs(run: Run, found: Logs, *, as_json: bool) -> None:
 
 def document(tree: dict[str, object]) -> None:
     """Print one JSON document."""
-    sys.stdout.write(msgspec.json.format(msgspec.json.encode(tree), indent=2).decode() + "\n")
-    sys.stdout.flush()
+    write(msgspec.json.format(msgspec.json.encode(tree), indent=2).decode() + "\n")
+
+
+def write(text: str, encoding: str = "utf-8") -> None:
+    """Write ``text`` on stdout: everything that is shown passes here.
+
+    HTML, Markdown, JSON and CSV are UTF-8 whatever the screen's encoding is. A reader that left (``head``, ``less``) is
+    no error: the rest is dropped.
+
+    Raises:
+        UsageError: stdout is closed or cannot be written to.
+    """
+    out = sys.stdout
+    if out is None:
+        raise UsageError("standard output is closed: nothing can be shown.")
+    try:
+        out.flush()
+        if hasattr(out, "buffer"):
+            out.buffer.write(text.encode(encoding, "replace"))
+        else:
+            out.write(text)
+        out.flush()
+    except BrokenPipeError:
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - it takes all that is still to come
+    except OSError as error:
+        sys.stdout = None  # what is left in it must not be tried again at the end
+        raise UsageError(f"standard output cannot be written to ({error.strerror}): send it elsewhere.") from None

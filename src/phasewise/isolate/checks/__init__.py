@@ -11,17 +11,20 @@ from collections.abc import Callable
 from phasewise.isolate.checks.answers import chunks_per_token, ended_by_length, streamed, tokens_by_usage
 from phasewise.isolate.checks.evidence import Evidence
 from phasewise.isolate.checks.prompts import uncached, warm
-from phasewise.isolate.checks.surroundings import alone, client, clock
+from phasewise.isolate.checks.steady import clock, quiet
+from phasewise.isolate.checks.surroundings import alone, client, errors
 from phasewise.record.observation import Check
 
 CHECKS: tuple[Callable[[Evidence], list[Check]], ...] = (
     warm,
     uncached,
     alone,
+    quiet,
     streamed,
     tokens_by_usage,
     ended_by_length,
     chunks_per_token,
+    errors,
     client,
     clock,
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 from collections import Counter
 
-from phasewise.isolate.checks.evidence import Evidence
+from phasewise.isolate.checks.evidence import Evidence, many
 from phasewise.isolate.sample import Sample
 from phasewise.record.observation import Check
 
@@ -20,6 +20,8 @@ HELD_CHUNKS = 2
 """Part of an answer, and chunks, that may arrive together with its first token (a busy client reads two at once). TPOT
 comes out too small by about this part."""
 
+UNBUFFER = "turn streaming on in the server and buffering off in every proxy in between (nginx: proxy_buffering off)"
+
 MISCOUNT = 0.02
 """Difference between prompt lengths as sent and as counted that is told."""
 
@@ -33,17 +35,18 @@ def streamed(evidence: Evidence) -> list[Check]:
         return [Check(name="streamed", phase="decode", status="not_checked", detail=text)] if sent else []
     whole = sum(not s.answer.streamed for s in samples)
     if whole:
-        text = f"{whole} of {len(samples)} answers came as one piece although a stream was asked for"
+        text = (
+            f"{whole} of {many(len(samples), 'answer')} came as one piece although a stream was asked for: {UNBUFFER}"
+        )
         return [Check(name="streamed", phase="decode", status="failed", detail=text, voids=True)]
     chunks = statistics.median(len(s.carrying) for s in samples)
     reads = statistics.median(len({chunk.read for chunk in s.carrying}) for s in samples)
     held = statistics.median(_with_first(s) for s in samples)
     until = statistics.median(s.answer.ttft / (s.answer.ended_at - s.answer.sent_at) for s in samples)
-    text = (
-        f"a typical answer came in {reads:g} reads of {chunks:g} chunks, its first token after {until:.0%} of its time"
-    )
+    text = f"a typical answer came in {many(reads, 'read')} of {many(chunks, 'chunk')}"
+    text += f", its first token after {until:.0%} of its time"
     if reads < max(3, LEAST_READS * chunks) or held > max(HELD_CHUNKS, HELD_BACK * chunks):
-        text += f", {held:g} chunks with it: something between engine and client collects the stream"
+        text += f", {many(held, 'chunk')} with it: something between engine and client collects the stream; {UNBUFFER}"
         return [Check(name="streamed", phase="decode", status="failed", detail=text, voids=True)]
     return [Check(name="streamed", phase="decode", status="passed", detail=text)]
 
@@ -64,10 +67,10 @@ def _prompt_counts(samples: list[Sample]) -> list[Check]:
         return []
     missing = sum(s.answer.prompt_tokens is None for s in samples)
     if missing:
-        text = f"{missing} of {len(samples)} answers gave no prompt token count; lengths are as sent"
+        text = f"{missing} of {many(len(samples), 'answer')} gave no prompt token count; lengths are as sent"
         return [Check(name="tokens_by_usage", phase="prefill", status="failed", detail=text)]
     off = max(abs(s.prompt_tokens - s.sent_tokens) / s.sent_tokens for s in samples)
-    text = f"the server counted the tokens of {len(samples)} prompts"
+    text = f"the server counted the tokens of {many(len(samples), 'prompt')}"
     text += f", up to {off:.0%} off the length sent; its counts are used" if off > MISCOUNT else ", as long as sent"
     return [Check(name="tokens_by_usage", phase="prefill", status="passed", detail=text)]
 
@@ -86,14 +89,16 @@ def _answer_counts(samples: list[Sample]) -> list[Check]:
             "length": "an answer that ended by length is taken to have the tokens asked for",
             "chunks": "chunks are counted as tokens, which a chunk with several tokens makes wrong",
         }[by]
-        text = f"{missing} of {len(samples)} answers gave no token count; {told}"
+        text = f"{missing} of {many(len(samples), 'answer')} gave no token count; {told}"
         return [Check(name="tokens_by_usage", phase="decode", status="failed", detail=text, voids=by == "chunks")]
     for sample in samples:
         tokens, visible = sample.counted[0], sum(not chunk.empty for chunk in sample.carrying)
         if tokens > sample.shape.answer or tokens < visible:
-            text = f"the server counted {tokens} tokens; {sample.shape.answer} were asked for, {visible} chunks came"
+            text = f"the server counted {many(tokens, 'token')} in an answer"
+            text += f"; {sample.shape.answer:,} were asked for, {many(visible, 'chunk')} came"
             return [Check(name="tokens_by_usage", phase="decode", status="failed", detail=text, voids=True)]
-    text = f"the server counted the tokens of {len(samples)} answers, {sum(s.counted[0] for s in samples):,} in all"
+    text = f"the server counted the tokens of {many(len(samples), 'answer')}"
+    text += f", {sum(s.counted[0] for s in samples):,} in all"
     return [Check(name="tokens_by_usage", phase="decode", status="passed", detail=text)]
 
 
@@ -108,15 +113,16 @@ def ended_by_length(evidence: Evidence) -> list[Check]:
     asked = statistics.median(s.shape.answer for s in samples)
     if early:
         reasons = ", ".join(sorted({repr(s.answer.finish_reason)[:40] for s in early}))
-        text = (
-            f"{len(early)} of {len(samples)} answers ended early ({reasons}): {typical:g} tokens of {asked:g} asked for"
-        )
+        text = f"{len(early)} of {many(len(samples), 'answer')} ended early ({reasons})"
+        text += f": {many(typical, 'token')} of {asked:,.0f} asked for"
         voids = typical < LEAST_TOKENS
         return [Check(name="ended_by_length", phase="decode", status="failed", detail=text, voids=voids)]
     if unproven:
-        text = f"{len(unproven)} of {len(samples)} answers gave neither a finish reason nor a token count"
+        text = f"{len(unproven)} of {many(len(samples), 'answer')} gave neither a finish reason nor a token count"
         return [Check(name="ended_by_length", phase="decode", status="not_checked", detail=text)]
-    text = f"all {len(samples)} answers had the tokens asked for ({asked:g}) and ended by length"
+    text = (
+        f"{len(samples)} of {many(len(samples), 'answer')} had the tokens asked for ({asked:,.0f}) and ended by length"
+    )
     return [Check(name="ended_by_length", phase="decode", status="passed", detail=text)]
 
 
@@ -129,7 +135,7 @@ def chunks_per_token(evidence: Evidence) -> list[Check]:
         text = "nobody but the chunks counted the tokens"
         return [Check(name="chunks_per_token", phase="decode", status="not_checked", detail=text)]
     tokens, chunks = sum(s.counted[0] for s in samples), sum(len(s.carrying) for s in samples)
-    text = f"{tokens:,} tokens came in {chunks:,} chunks, {tokens / chunks:.2f} per chunk"
+    text = f"{many(tokens, 'token')} came in {many(chunks, 'chunk')}, {tokens / chunks:.2f} per chunk"
     if abs(tokens / chunks - 1) <= MISCOUNT:
         return [Check(name="chunks_per_token", phase="decode", status="passed", detail=text)]
     text += ": TPOT is by tokens and stays right; a gap between chunks is not the time of a token"

@@ -5,24 +5,45 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from phasewise.isolate import decode, prefill
+from phasewise.isolate.machine import Load
 from phasewise.isolate.sample import Sample, Shape
 from phasewise.isolate.session import Session, Snapshot
 from phasewise.record.observation import Phase
 
 
 class Evidence(NamedTuple):
-    """All requests of a run in order, those of each phase that count, and the server's counters while we were idle."""
+    """What a run left behind.
+
+    Attributes:
+        samples: all requests that were answered, in order.
+        prefill, decode: those of each phase that count, by shape.
+        snapshots: the server's counters while we were idle.
+        failures: what was said of the requests that failed.
+        loads: CPU time of the machine at the start and the end; none when the engine is not ours.
+        settings: of an engine that we started.
+    """
 
     samples: tuple[Sample, ...]
     prefill: dict[Shape, list[Sample]]
     decode: dict[Shape, list[Sample]]
     snapshots: tuple[Snapshot, ...]
+    failures: tuple[str, ...]
+    loads: tuple[Load, ...]
+    settings: dict[str, str]
 
     @classmethod
     def of(cls, session: Session) -> Evidence:
         """The evidence that ``session`` has gathered so far."""
         samples = tuple(session.samples)
-        return cls(samples, prefill.kept(samples), decode.kept(samples), tuple(session.snapshots))
+        return cls(
+            samples=samples,
+            prefill=prefill.kept(samples),
+            decode=decode.kept(samples),
+            snapshots=tuple(session.snapshots),
+            failures=tuple(session.failures),
+            loads=tuple(session.loads),
+            settings=session.engine.target.settings,
+        )
 
     def sent(self, phase: Phase) -> list[Sample]:
         """Requests of ``phase`` that were no mere warm-up, whether they count or not."""
@@ -31,3 +52,8 @@ class Evidence(NamedTuple):
     def repeated(self) -> list[list[Sample]]:
         """The samples that count, by shape, where there are at least two."""
         return [group for group in (*self.prefill.values(), *self.decode.values()) if len(group) > 1]
+
+
+def many(count: float, thing: str) -> str:
+    """``count`` things in words: ``1 read``, ``1,024 reads``."""
+    return f"{count:,.0f} {thing}{'' if round(count) == 1 else 's'}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 
-from phasewise.isolate.checks.evidence import Evidence
+from phasewise.isolate.checks.evidence import Evidence, many
 from phasewise.isolate.sample import Sample, Shape
 from phasewise.record.observation import Check, Phase
 from phasewise.units import show
@@ -50,11 +50,11 @@ def _warm(evidence: Evidence, phase: Phase, groups: dict[Shape, list[Sample]], d
         return Check(
             name="warm", phase=phase, status="not_checked", detail="no shape was asked for often enough to tell"
         )
-    text = f"{given_up} of {len(sent)} requests were given up as warm-up"
+    text = f"{given_up} of {many(len(sent), 'request')} {'was' if given_up == 1 else 'were'} given up as warm-up"
     if discarded:
         text += f" (the first at a length took up to {slowest:.2f} times the later ones)"
     if 2 * cooling > compared:
-        text += f"; at {cooling} of {compared} shapes the first counted one was still over {COOLING:.0%} slower"
+        text += f"; at {cooling} of {many(compared, 'shape')} the first counted one was still over {COOLING:.0%} slower"
         return Check(name="warm", phase=phase, status="failed", detail=text)
     return Check(name="warm", phase=phase, status="passed", detail=f"{text}; the counted ones repeat from the first on")
 
@@ -76,7 +76,7 @@ def uncached(evidence: Evidence) -> list[Check]:
     if not known:
         text = f"the server does not say how many prompt tokens were cached; {grows}"
         return [Check(name="uncached", phase="prefill", status="not_checked", detail=text)]
-    text = f"{cached} of {sum(s.prompt_tokens for s in known):,} prompt tokens were cached; {grows}"
+    text = f"{cached:,} of {many(sum(s.prompt_tokens for s in known), 'prompt token')} came from a cache; {grows}"
     return [Check(name="uncached", phase="prefill", status="passed", detail=text)]
 
 
@@ -88,7 +88,11 @@ def _growth(groups: dict[Shape, list[Sample]]) -> tuple[bool, str]:
         if group
     }
     short, long = min(typical), max(typical)
-    text = f"TTFT was {show(typical[short], 's')} at {short:,.0f} tokens and {show(typical[long], 's')} at {long:,.0f}"
+    if short == long:
+        return False, f"TTFT was {show(typical[short], 's')} at {many(short, 'token')}, and no other length was counted"
+    text = (
+        f"TTFT was {show(typical[short], 's')} at {many(short, 'token')} and {show(typical[long], 's')} at {long:,.0f}"
+    )
     if long < TELLING_TOKENS or long < 8 * short:
         return False, f"{text}, too few tokens to tell whether it grows"
     if typical[long] - typical[short] <= FLAT * typical[short] + FLAT_S + FLAT_PER_TOKEN_S * (long - short):

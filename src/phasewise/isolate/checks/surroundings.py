@@ -1,15 +1,11 @@
-"""Did another client, our own client or the clock of the machine disturb the figures?"""
+"""Did another client, failed requests or our own client disturb the figures?"""
 
 from __future__ import annotations
 
 import math
 import statistics
 
-import numpy as np
-from numpy.typing import NDArray
-
-from phasewise import fitting
-from phasewise.isolate.checks.evidence import Evidence
+from phasewise.isolate.checks.evidence import Evidence, many
 from phasewise.isolate.session import Snapshot
 from phasewise.record.observation import Check
 from phasewise.units import show
@@ -30,20 +26,11 @@ HELD_UP = 0.10
 
 LEAST_SAMPLES = 8
 
-LEAST_TREND = 4
-"""Degrees of freedom below which no trend is sought."""
-
 MOST_CPU = 0.8
 """CPU share of the client while it reads a stream, above which it may be what limits."""
 
 MOST_LAG_S = 1e-3
 """Typical delay of a wake-up above which the client sees tokens late."""
-
-DRIFT = 0.02
-"""Change over the run that is told."""
-
-SURE = 0.999
-"""Confidence of the interval whose nearer end must exceed DRIFT."""
 
 
 def alone(evidence: Evidence) -> list[Check]:
@@ -59,14 +46,15 @@ def _by_counters(snapshots: tuple[Snapshot, ...]) -> Check | None:
     if looks:
         busy = sum(look > 0 for look in looks)
         foreign = busy > BUSY * len(looks)
-        seen.append(f"{busy} of {len(looks)} looks at the server while we were idle found requests")
+        seen.append(f"{busy} of {many(len(looks), 'look')} at the server while we were idle found requests")
     if len(totals) > 1:
         first, last = totals[0], totals[-1]
         theirs = (last.activity.prompt_tokens or 0) + (last.activity.output_tokens or 0)
         theirs -= (first.activity.prompt_tokens or 0) + (first.activity.output_tokens or 0)
         ours = last.prompt_tokens + last.output_tokens - first.prompt_tokens - first.output_tokens
-        foreign = foreign or theirs - ours > max(FOREIGN_TOKENS, FOREIGN * ours)
-        seen.append(f"its counters rose by {theirs:,.0f} tokens, ours were {ours:,}")
+        lost = last.lost_tokens - first.lost_tokens
+        foreign = foreign or theirs - ours > max(FOREIGN_TOKENS, FOREIGN * ours) + lost
+        seen.append(f"its counters rose by {many(theirs, 'token')}, ours were {ours:,}")
     if not seen:
         return None
     return Check(
@@ -85,7 +73,8 @@ def _by_spread(evidence: Evidence) -> Check:
     if total < LEAST_SAMPLES:
         text = "the server publishes no counters, and there were too few samples to tell from their spread"
         return Check(name="alone", phase="run", status="not_checked", detail=text)
-    text = f"the server publishes no counters; {held_up} of {total} samples took {SLOWED:.0%} longer than their like"
+    text = f"the server publishes no counters; {held_up} of {many(total, 'sample')} took {SLOWED:.0%} longer"
+    text += " than the fastest of their like"
     if held_up > HELD_UP * total:
         text += ": another client, or other work on the machine"
         return Check(name="alone", phase="run", status="failed", detail=text)
@@ -106,48 +95,11 @@ def client(evidence: Evidence) -> list[Check]:
     return [Check(name="client", phase="run", status="failed" if failed else "passed", detail=text)]
 
 
-def clock(evidence: Evidence) -> list[Check]:
-    """Did the same request take the same time from beginning to end?
-
-    Within each shape the time relative to its mean is regressed on when it was sent, all shapes sharing one slope and
-    each weighing by its own scatter.
-    """
-    groups = evidence.repeated()
-    if sum(len(group) - 1 for group in groups) <= LEAST_TREND:
-        text = "too few requests were repeated to tell a trend"
-        return [Check(name="clock", phase="run", status="not_checked", detail=text)]
-    member = np.repeat(np.arange(len(groups)), [len(group) for group in groups])
-    times = np.array([sample.repeatable for group in groups for sample in group])
-    at = np.array([sample.answer.sent_at for group in groups for sample in group])
-    slope, error = _trend(times, at, member)
-    span = evidence.samples[-1].answer.ended_at - evidence.samples[0].answer.sent_at
-    change, half = slope * span, error * span
-    text = f"times changed by {change:+.1%} (±{half:.1%}) over {show(span, 's')}, {slope * 60:+.1%} per minute"
-    drifts = abs(change) - half > DRIFT
-    return [Check(name="clock", phase="run", status="failed" if drifts else "passed", detail=text)]
-
-
-def _trend(times: fitting.Array, at: fitting.Array, member: NDArray[np.intp]) -> tuple[float, float]:
-    """Relative change of ``times`` per second and half the width of its interval.
-
-    Stragglers and scatter are judged with the trend of the round before taken out, or they would hide in it.
-    """
-    slope = error = 0.0
-    for _ in range(3):
-        level = times / np.maximum(0.1, 1 + slope * (at - _by_group(at, member)))
-        kept, scatter = fitting.without_outliers(level, member)
-        group = member[kept]
-        usual = _by_group(level[kept], group)
-        weight = (usual / scatter.at(usual)) ** 2
-        x = at[kept] - _by_group(at[kept], group)
-        y = times[kept] / usual - _by_group(times[kept] / usual, group)
-        slope = float((weight * x * y).sum() / (weight * x * x).sum())
-        degrees = max(1, len(group) - len(set(group.tolist())) - 1)
-        error = math.sqrt(float((weight * (y - slope * x) ** 2).sum() / degrees / (weight * x * x).sum()))
-    return slope, fitting.student(SURE, degrees) * error
-
-
-def _by_group(values: fitting.Array, member: NDArray[np.intp]) -> fitting.Array:
-    """The mean of each value's group."""
-    means: fitting.Array = np.bincount(member, weights=values) / np.maximum(1, np.bincount(member))
-    return means[member]
+def errors(evidence: Evidence) -> list[Check]:
+    """Was every request answered?"""
+    failures, sent = evidence.failures, len(evidence.samples) + len(evidence.failures)
+    if not failures:
+        text = f"{sent} of {many(sent, 'request')} {'was' if sent == 1 else 'were'} answered"
+        return [Check(name="errors", phase="run", status="passed", detail=text)]
+    text = f"{len(failures)} of {many(sent, 'request')} failed and left no figures; the last: {failures[-1]}"
+    return [Check(name="errors", phase="run", status="failed", detail=text)]

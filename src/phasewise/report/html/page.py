@@ -46,7 +46,7 @@ def render(run: Run) -> str:
             roofs=[(basis_class(r.basis), words.name(r.basis)) for r in roofs(run)],
             growths=[(phase, growth(run, phase), phases.points(run, phase)) for phase in heading.PHASES],
             prediction=_prediction(run),
-            fixes=findings.fixes(run),
+            fix_groups=findings.groups(run),
             rejected=findings.rejected(run),
             note=findings.note(run),
             checks=findings.checks(run),
@@ -127,4 +127,5 @@ def _phase(run: Run, phase: Phase) -> dict[str, Any]:
         "shares": request.shares(run, phase),
         "share_table": request.share_table(run, phase),
         "facts": phases.facts(run, phase),
+        "growth": phases.growth(run, phase),
     }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from phasewise.record.grid import Grid
+from phasewise.report.json.bare import ORIGINS
 from phasewise.report.json.leaves import document
 from phasewise.report.view import grid
 
@@ -16,10 +17,12 @@ def points(found: Grid) -> dict[str, object]:
             "combinations": found.columns,
         }
     )
-    origins = {
+    origins: dict[str, object] = {
         f"points.{name}": {"unit": unit, "provenance": "predicted", "source": source}
         for name, (unit, source) in grid.UNITS.items()
     }
+    stated = {name: ORIGINS[name]._asdict() for name in ("batch", "devices")} | {"length": ORIGINS["tokens"]._asdict()}
+    origins |= {f"points.{name}": origin for name, origin in stated.items()}
     missing = {f"combinations.{i}": column.missing for i, column in enumerate(found.columns) if column.missing}
     provenance, reasons = tree.pop("provenance"), tree.pop("reasons")
     assert isinstance(provenance, dict)

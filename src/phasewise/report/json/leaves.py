@@ -8,6 +8,7 @@ from collections.abc import Mapping
 import msgspec
 
 from phasewise.record.quantity import Quantity
+from phasewise.report.json.bare import ORIGINS, REASONS
 
 
 class Missing(msgspec.Struct, frozen=True):
@@ -20,48 +21,64 @@ def document(value: object) -> dict[str, object]:
     """``value`` (a Struct or mapping, nested, with Quantity leaves) as a JSON document.
 
     A Quantity becomes its number in SI. ``provenance`` maps its dotted path (list items by index:
-    ``prefill.points.0.ttft_s``) to unit, provenance, source and, when claimed, low and high. A ``Missing``, and any
-    number that is not finite, becomes null, and ``reasons`` maps its path to why.
+    ``prefill.points.0.ttft_s``) to unit, provenance, source and, when claimed, low and high; a bare number gets the
+    origin of its name in ``bare.ORIGINS``. A ``Missing``, and any number that is not finite, becomes null, and
+    ``reasons`` maps its path to why; so does an open field, by its name in ``bare.REASONS``.
 
     Raises:
         TypeError: ``value`` is not a record or mapping, or holds something that JSON cannot.
     """
-    provenance: dict[str, object] = {}
-    reasons: dict[str, str] = {}
-    body = _walk(value, "", provenance, reasons)
+    writer = _Writer()
+    body = writer.walk(value, "", "")
     if not isinstance(body, dict):
         raise TypeError(f"a document is made of a record or a mapping, not of {type(value).__name__}")
-    return {**body, "provenance": provenance, "reasons": reasons}
+    return {**body, "provenance": writer.provenance, "reasons": writer.reasons}
 
 
-def _walk(value: object, path: str, provenance: dict[str, object], reasons: dict[str, str]) -> object:
-    if isinstance(value, Quantity):
-        provenance[path] = _origin(value)
-        return _number(value.value, path, reasons)
-    if isinstance(value, Missing):
-        reasons[path] = value.reason
+class _Writer:
+    """The body of a document, and what is noted beside it on the way."""
+
+    def __init__(self) -> None:
+        self.provenance: dict[str, object] = {}
+        self.reasons: dict[str, str] = {}
+
+    def walk(self, value: object, path: str, name: str) -> object:
+        """``value`` at ``path``; ``name`` is the last part of it that is no index."""
+        if isinstance(value, Quantity):
+            self.provenance[path] = _origin(value)
+            return self._number(value.value, path)
+        if isinstance(value, Missing):
+            self.reasons[path] = value.reason
+            return None
+        if isinstance(value, msgspec.Struct):
+            value = {field: getattr(value, field) for field in value.__struct_fields__}
+        if isinstance(value, Mapping):
+            return {str(k): self.walk(v, f"{path}.{k}" if path else str(k), str(k)) for k, v in value.items()}
+        if isinstance(value, (list, tuple)):
+            return [self.walk(item, f"{path}.{i}", name) for i, item in enumerate(value)]
+        if isinstance(value, str):
+            # A lone surrogate, which a server's JSON can smuggle in, cannot be written as UTF-8.
+            return value.encode("utf-8", "replace").decode()
+        return self._bare(value, path, name)
+
+    def _bare(self, value: object, path: str, name: str) -> object:
+        if value is None:
+            if name in REASONS:
+                self.reasons[path] = REASONS[name]
+            return None
+        if isinstance(value, bool):
+            return value
+        if not isinstance(value, (int, float)):
+            raise TypeError(f"{path} is a {type(value).__name__}, which JSON cannot hold")
+        if name in ORIGINS:
+            self.provenance[path] = ORIGINS[name]._asdict()
+        return self._number(value, path)
+
+    def _number(self, value: float, path: str) -> float | None:
+        if math.isfinite(value):
+            return value
+        self.reasons[path] = "not a finite number"
         return None
-    if isinstance(value, msgspec.Struct):
-        value = {name: getattr(value, name) for name in value.__struct_fields__}
-    if isinstance(value, Mapping):
-        return {str(k): _walk(v, f"{path}.{k}" if path else str(k), provenance, reasons) for k, v in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_walk(item, f"{path}.{i}", provenance, reasons) for i, item in enumerate(value)]
-    if isinstance(value, float):
-        return _number(value, path, reasons)
-    if isinstance(value, str):
-        # A lone surrogate, which a server's JSON can smuggle in, cannot be written as UTF-8.
-        return value.encode("utf-8", "replace").decode()
-    if value is None or isinstance(value, (int, bool)):
-        return value
-    raise TypeError(f"{path} is a {type(value).__name__}, which JSON cannot hold")
-
-
-def _number(value: float, path: str, reasons: dict[str, str]) -> float | None:
-    if math.isfinite(value):
-        return value
-    reasons[path] = "not a finite number"
-    return None
 
 
 def _origin(quantity: Quantity) -> dict[str, object]:

@@ -31,7 +31,9 @@ def sections(run: Run) -> dict[str, object]:
             "decode": _step(found, found.decode),
         },
         "advice": {
-            "devices": Missing("it fits on none") if found.advice.devices is None else found.advice.devices,
+            "devices": Missing("it fits on none")
+            if found.advice.devices is None
+            else predicted(found.advice.devices, "device", "the most that pay"),
             "text": found.advice.text,
             "fixed_s": found.advice.fixed,
             "rows": [_row(row) for row in found.advice.rows],

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from phasewise.record.judgement import Judgement, PhaseVerdict, Split
 from phasewise.record.observation import DecodeObservation, Phase, PrefillObservation
-from phasewise.record.quantity import Quantity, measured
+from phasewise.record.quantity import Quantity, measured, reported
 from phasewise.record.remedies import Remedy
 from phasewise.record.run import Run
 from phasewise.report.json.closing import close
@@ -13,6 +15,8 @@ from phasewise.report.json.predicted import sections
 from phasewise.report.view import findings, heading, phases
 from phasewise.report.view.phases import Yardstick
 from phasewise.report.view.request import why_no_split
+
+_CONTEXT = "mean context, by the server's counts"
 
 
 def profile(run: Run) -> dict[str, object]:
@@ -23,6 +27,7 @@ def profile(run: Run) -> dict[str, object]:
         "run": run.envelope,
         "status": run.envelope.status,
         "verdict": _verdict(run),
+        "notices": heading.notices(run),
         "split": _split(run),
         "prefill": {**_prefill(seen.prefill if seen else None), **_judged(run, "prefill")},
         "decode": {**_decode(seen.decode if seen else None), **_judged(run, "decode")},
@@ -67,11 +72,16 @@ def _request(split: Split) -> dict[str, object]:
         "ttft_s": split.ttft,
         "decode_s": split.decode,
         "total_s": split.total,
-        "prefill_share": measured(split.prefill_share, "1", "TTFT over the total"),
-        "decode_share": measured(split.decode_share, "1", "decode steps over the total"),
+        "prefill_share": _share(split, split.prefill_share, "TTFT over the total"),
+        "decode_share": _share(split, split.decode_share, "decode steps over the total"),
         "owner": split.owner,
+        "sure": split.sure,
         "ttft_owner": split.ttft_owner,
     }
+
+
+def _share(split: Split, value: float, source: str) -> Quantity:
+    return Quantity(value=value, unit="1", provenance=split.total.provenance, source=source)
 
 
 def _prefill(seen: PrefillObservation | None) -> dict[str, object]:
@@ -80,11 +90,11 @@ def _prefill(seen: PrefillObservation | None) -> dict[str, object]:
     return {
         "points": [
             {
-                "tokens": point.tokens,
+                "tokens": reported(point.tokens, "token", "the server's count, as sent when it gives none"),
                 "ttft_s": point.ttft,
                 "ci": _ci(point.ttft),
                 "best_s": measured(point.best, "s", "fastest sample"),
-                "samples": point.samples,
+                "samples": measured(point.samples, "request", "requests at this point"),
             }
             for point in (seen.points if seen else ())
         ],
@@ -92,7 +102,7 @@ def _prefill(seen: PrefillObservation | None) -> dict[str, object]:
             "overhead_s": fit.overhead if fit else why,
             "per_token_s": fit.per_token if fit else why,
             "per_token2_s": fit.per_token2 if fit else why,
-            "residual": fit.residual if fit else why,
+            "residual": _residual(fit.residual) if fit else why,
         },
     }
 
@@ -104,22 +114,24 @@ def _decode(seen: DecodeObservation | None) -> dict[str, object]:
     return {
         "tpot_s": seen.tpot if seen else missing,
         "ci": _ci(seen.tpot) if seen else missing,
-        "tpot_context": seen.tpot_context if seen else missing,
+        "tpot_context": reported(seen.tpot_context, "token", _CONTEXT) if seen else missing,
         "per_context_token_s": fit.per_context_token if fit else why,
         "fit": {
             "at_zero_s": fit.at_zero if fit else why,
             "per_context_token_s": fit.per_context_token if fit else why,
-            "residual": fit.residual if fit else why,
+            "residual": _residual(fit.residual) if fit else why,
         },
-        "tokens_per_chunk": seen.tokens_per_chunk if seen else missing,
+        "tokens_per_chunk": measured(seen.tokens_per_chunk, "token/chunk", "mean of the chunks that carried any")
+        if seen
+        else missing,
         "points": [
             {
-                "context": point.context,
-                "prompt_tokens": point.prompt_tokens,
-                "generated": point.generated,
+                "context": reported(point.context, "token", _CONTEXT),
+                "prompt_tokens": reported(point.prompt_tokens, "token", "the server's count"),
+                "generated": reported(point.generated, "token", "the server's count"),
                 "tpot_s": point.tpot,
                 "ci": _ci(point.tpot),
-                "samples": point.samples,
+                "samples": measured(point.samples, "request", "requests at this point"),
             }
             for point in (seen.points if seen else ())
         ],
@@ -130,14 +142,15 @@ def _judged(run: Run, phase: Phase) -> dict[str, object]:
     verdict = heading.verdict_of(run, phase)
     why = Missing(f"{phase} was not {'judged' if heading.measured(run, phase) else 'measured'}")
     if verdict is None:
-        keys = ("mfu", "mbu", "yardstick", "bound", "at_tokens", "step_s", "floor_s", "believed")
+        keys = ("mfu", "mbu", "yardstick", "bound", "rival", "at_tokens", "step_s", "floor_s", "believed")
         return {**dict.fromkeys(keys, why), "shares": [], "utilisations": [], "notes": []}
     return {
         "mfu": _utilisation(verdict, "mfu"),
         "mbu": _utilisation(verdict, "mbu"),
         "yardstick": verdict.yardstick,
         "bound": verdict.bound,
-        "at_tokens": verdict.at_tokens,
+        "rival": verdict.rival or Missing("no other part may be the largest"),
+        "at_tokens": measured(verdict.at_tokens, "token", "where the step is taken apart"),
         "step_s": verdict.step,
         "floor_s": verdict.floor or Missing(verdict.why_null or "no floor was predicted"),
         "believed": verdict.believed,
@@ -151,19 +164,28 @@ def _utilisation(verdict: PhaseVerdict, yardstick: Yardstick) -> Quantity | Miss
     return phases.utilisation(verdict, yardstick) or Missing(verdict.why_null or "not judged")
 
 
-def _ci(quantity: Quantity) -> list[float] | Missing:
+def _residual(value: float) -> Quantity:
+    return measured(value, "1", "median absolute relative error of the fit")
+
+
+def _ci(quantity: Quantity) -> list[Quantity] | Missing:
     if quantity.low is None or quantity.high is None:
         return Missing("no interval is claimed")
-    return [quantity.low, quantity.high]
+    ends = {"lower": quantity.low, "upper": quantity.high}
+    return [replace(quantity, value=v, low=None, high=None, source=f"{end} end") for end, v in ends.items()]
 
 
 def _fix(fix: Remedy) -> dict[str, object]:
     return {
         "name": fix.name,
         "phase": fix.phase,
+        "buys": fix.buys,
         "saves_s": fix.saves,
         "saves_share": Quantity(
-            value=fix.saves_share, unit="1", provenance="predicted", source="of the stated request"
+            value=fix.saves_share,
+            unit="1",
+            provenance="predicted",
+            source=f"{findings.what(fix)} of the request's time",
         ),
         "step_before_s": findings.step_before(fix),
         "step_after_s": findings.step_after(fix),
@@ -177,8 +199,8 @@ def _sampling(run: Run) -> dict[str, object] | Missing:
     if seen is None:
         return Missing("nothing was measured")
     return {
-        "requests": seen.requests,
-        "prompt_tokens": seen.prompt_tokens,
-        "output_tokens": seen.output_tokens,
+        "requests": measured(seen.requests, "request", "sent in all"),
+        "prompt_tokens": reported(seen.prompt_tokens, "token", "sent in all"),
+        "output_tokens": reported(seen.output_tokens, "token", "received in all"),
         "stopped": seen.stopped,
     }

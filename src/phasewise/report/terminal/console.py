@@ -7,6 +7,8 @@ import sys
 
 from rich.console import Console, RenderableType
 
+from phasewise.report.show import write
+
 COLUMNS, WIDEST = 80, 100
 """Width when piped, and the widest a report gets on a screen."""
 
@@ -27,16 +29,16 @@ def print_report(renderable: RenderableType) -> None:
     NO_COLOR and TERM=dumb are honoured; an encoding that knows only ASCII gets stand-ins.
     """
     screen = Console(highlight=False, markup=False, emoji=False)
-    encoding = (sys.stdout.encoding or "ascii").lower().replace("-", "")
-    if screen.is_terminal and not screen.is_dumb_terminal and encoding.startswith("utf"):
+    encoding = getattr(sys.stdout, "encoding", None) or "ascii"
+    unicode = encoding.lower().startswith("utf")
+    if screen.is_terminal and not screen.is_dumb_terminal and unicode:
         screen.width = min(screen.width, WIDEST)
-        screen.print(renderable)
+        with screen.capture() as captured:
+            screen.print(renderable)
+        write(captured.get(), encoding)
         return
     text = to_text(renderable, min(screen.width, COLUMNS) if screen.is_terminal else COLUMNS)
-    if not encoding.startswith("utf"):
-        text = text.translate(_ASCII).encode(encoding, "replace").decode(encoding)
-    sys.stdout.write(text)
-    sys.stdout.flush()
+    write(text if unicode else text.translate(_ASCII), encoding)
 
 
 def _console(file: io.StringIO, width: int, *, screen: bool) -> Console:

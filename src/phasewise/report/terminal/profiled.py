@@ -52,7 +52,7 @@ def _request(run: Run) -> Iterator[RenderableType]:
         yield sentence(why)
         return
     first = run.judgement.splits[0]
-    yield sentence(request.alone(first))
+    yield sentence(request.alone(run, first))
     yield Bars(request.parts(first))
     mix = request.mix(run)
     if mix is not None:
@@ -64,16 +64,19 @@ def _title(run: Run, phase: Phase) -> str:
     if verdict is None:
         return phase if heading.measured(run, phase) else f"{phase}: not measured"
     doubt = "" if verdict.believed else " (not to be believed)"
-    return f"{phase}: {words.BOUNDS[verdict.bound]}{doubt}"
+    return f"{phase}: {words.bound(verdict.bound, verdict.rival)}{doubt}"
 
 
 def _phase(run: Run, phase: Phase, full: bool) -> Iterator[RenderableType]:
     verdict = heading.verdict_of(run, phase)
     if verdict is not None:
         floor = f"floor {words.amount(verdict.floor)} (predicted)" if verdict.floor else "floor unknown"
-        yield sentence(f"{phases.score(verdict)} {phases.against(verdict)}".rstrip())
-        yield sentence(f"Step {phases.where(verdict)}: {words.amount(verdict.step)} (measured), {floor}")
+        yield sentence(phases.scored(run, verdict))
+        yield sentence(f"Step taken apart {phases.where(verdict)}: {words.amount(verdict.step)} (measured), {floor}")
         yield Bars(request.shares(run, phase))
+    for line in phases.growth(run, phase):
+        yield sentence(line)
+    if verdict is not None:
         yield bullets(map(words.clean, verdict.notes))
     facts = phases.facts(run, phase)
     if not facts.rows:
@@ -109,10 +112,10 @@ def _fixes(run: Run, full: bool) -> Iterator[RenderableType]:
 
 
 def _fix(rank: int, fix: Remedy, full: bool) -> RenderableType:
-    saves = f"saves {request.seconds(fix.saves)}, {words.share(fix.saves_share)} of the request"
+    saves = findings.saves(fix, request.seconds(fix.saves))
     verify = [sentence(f"verify: {words.clean(fix.verify)}", "dim")] if full else []
     return Group(
-        sentence(f"{rank}. {words.name(fix.name)} ({fix.phase}): {findings.buys(fix)}", "bold"),
+        sentence(f"{rank}. {words.name(fix.name)} ({fix.phase}): {findings.BUYS[fix.buys]}", "bold"),
         indented(sentence(f"{saves}; {findings.gain(fix)}"), sentence(words.clean(fix.why)), *verify),
     )
 

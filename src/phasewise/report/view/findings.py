@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from phasewise.record.observation import CheckStatus
 from phasewise.record.quantity import Quantity, measured, predicted
 from phasewise.record.remedies import Rejected, Remedy
@@ -9,6 +11,8 @@ from phasewise.record.run import Run
 from phasewise.report.view import words
 from phasewise.report.view.heading import measured as was_measured
 from phasewise.report.view.table import Table, columns, say
+
+Buys = Literal["latency", "throughput"]
 
 STATUS: dict[CheckStatus, str] = {"passed": "passed", "failed": "FAILED", "not_checked": "not checked"}
 """How a check came out, in words that need no colour."""
@@ -40,13 +44,16 @@ def tally(run: Run) -> str:
 
 
 def passed(run: Run) -> str:
-    """Names of the checks that passed, once each."""
-    found = [check.name for check in (run.observation.checks if run.observation else ()) if check.status == "passed"]
-    return ", ".join(words.name(name).replace("_", " ") for name in dict.fromkeys(found))
+    """The checks that passed, each with the phases it speaks of: a twin on another phase may have failed."""
+    found: dict[str, list[str]] = {}
+    for check in run.observation.checks if run.observation else ():
+        if check.status == "passed":
+            found.setdefault(words.name(check.name).replace("_", " "), []).append(check.phase)
+    return ", ".join(f"{name} ({', '.join(dict.fromkeys(phases))})" for name, phases in found.items())
 
 
 def fixes(run: Run) -> tuple[Remedy, ...]:
-    """Those that help, most seconds saved first."""
+    """Those that help, most seconds saved first: those that shorten the request, then those that free time."""
     return run.remedies.fixes if run.remedies else ()
 
 
@@ -57,7 +64,7 @@ def rejected(run: Run) -> tuple[Rejected, ...]:
 
 def note(run: Run) -> str:
     """What was not ranked and why; never empty when nothing is ranked."""
-    said = words.clean(run.remedies.note) if run.remedies else ""
+    said = words.short(run.remedies.note) if run.remedies else ""
     if said or fixes(run):
         return said
     if not was_measured(run, "prefill") and not was_measured(run, "decode"):
@@ -65,21 +72,40 @@ def note(run: Run) -> str:
     return "No fix is ranked."
 
 
-def buys(fix: Remedy) -> str:
-    """What kind of time it saves."""
-    return "shortens the request" if fix.buys == "latency" else "frees the accelerator"
+BUYS: dict[Buys, str] = {"latency": "shortens the request", "throughput": "frees the accelerator"}
+"""What kind of time a fix saves, in the order in which they are sorted."""
+
+
+def groups(run: Run) -> list[tuple[Buys, tuple[Remedy, ...]]]:
+    """The fixes by what they buy: only those of one group compare by their seconds."""
+    by_kind = [(kind, tuple(fix for fix in fixes(run) if fix.buys == kind)) for kind in BUYS]
+    return [(kind, found) for kind, found in by_kind if found]
+
+
+def saves(fix: Remedy, amount: str) -> str:
+    """``saves 954 ms, 51.1% of the request``; ``saves 1.62 s of accelerator time per request``."""
+    if fix.buys == "throughput":
+        return f"saves {amount} of accelerator time per request"
+    return f"saves {amount}, {words.share(fix.saves_share)} of the request"
 
 
 def step_before(fix: Remedy) -> Quantity:
     """The phase's step as measured."""
-    return measured(fix.step_before, "s", f"{fix.phase} step")
+    return measured(fix.step_before, "s", what(fix))
 
 
 def step_after(fix: Remedy) -> Quantity:
-    """The same step after the change."""
-    return predicted(fix.step_after, "s", f"{fix.phase} step after the change")
+    """The same after the change."""
+    return predicted(fix.step_after, "s", f"{what(fix)} after the change")
+
+
+def what(fix: Remedy) -> str:
+    """What the two times of a fix are: a step that the user waits for, or what the accelerator spends."""
+    if fix.buys == "latency":
+        return f"{fix.phase} step"
+    return "accelerator time per token" if fix.phase == "decode" else "accelerator time per prompt"
 
 
 def gain(fix: Remedy) -> str:
     """``decode step 6.10 ms, then 2.04 ms``."""
-    return f"{fix.phase} step {words.amount(step_before(fix))}, then {words.amount(step_after(fix))} (predicted)"
+    return f"{what(fix)} {words.amount(step_before(fix))}, then {words.amount(step_after(fix))} (predicted)"

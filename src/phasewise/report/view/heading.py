@@ -7,7 +7,7 @@ from typing import Literal
 import msgspec
 
 from phasewise.record.judgement import PhaseVerdict
-from phasewise.record.observation import Phase
+from phasewise.record.observation import Check, Phase
 from phasewise.record.run import Run
 from phasewise.report.view import words
 
@@ -59,14 +59,15 @@ def subject(run: Run) -> str:
 
 
 def notices(run: Run) -> tuple[Notice, ...]:
-    """Alarms first, then figures not to be believed, a run cut short, and contradictions."""
+    """Alarms first, then figures not to be believed, other failed checks, a run cut short, and contradictions."""
     found = [
         Notice(kind="alarm", text=words.clean(alarm.text), items=tuple(map(words.clean, alarm.causes)), ordered=True)
         for alarm in (run.judgement.alarms if run.judgement else ())
     ]
-    found += [_doubt(run, phase) for phase in PHASES if (seen := verdict_of(run, phase)) and not seen.believed]
+    found += _disbelieved(run)
+    found += [Notice(kind="doubt", text=f"Doubt: {_said(check)}") for check in failed(run, voids=False)]
     if run.envelope.status != "complete":
-        kept = "what was measured until then is below" if run.observation else "nothing was measured"
+        kept = "what was measured until then is below" if _anything(run) else "nothing was measured"
         reason = words.clean(run.envelope.reason).rstrip(".") or "no reason is recorded"
         found.append(Notice(kind="partial", text=f"{run.envelope.status.capitalize()} run: {reason}; {kept}."))
     if run.target is not None and run.target.contradictions:
@@ -77,12 +78,39 @@ def notices(run: Run) -> tuple[Notice, ...]:
     return tuple(found)
 
 
-def _doubt(run: Run, phase: Phase) -> Notice:
+def failed(run: Run, phase: Phase | None = None, *, voids: bool) -> tuple[Check, ...]:
+    """The failed checks that void what they speak of, or those that only cast doubt; all, or those of one phase."""
     checks = run.observation.checks if run.observation else ()
-    failed = tuple(
-        f"{words.name(check.name)}: {words.clean(check.detail)}"
-        for check in checks
-        if check.voids and check.status == "failed" and check.phase in (phase, "run")
-    )
-    why = "these checks failed:" if failed else "the alarm above says why."
-    return Notice(kind="doubt", text=f"The {phase} figures must not be believed, {why}", items=failed)
+    of = (phase, "run") if phase else (*PHASES, "run")
+    return tuple(check for check in checks if check.status == "failed" and check.voids == voids and check.phase in of)
+
+
+def check_name(check: Check) -> str:
+    """``tokens by usage (decode)``, ``clock (run)``."""
+    return f"{words.name(check.name).replace('_', ' ')} ({check.phase})"
+
+
+def _said(check: Check) -> str:
+    return f"{check_name(check)}: {words.clean(check.detail)}"
+
+
+def _anything(run: Run) -> bool:
+    return any(measured(run, phase) for phase in PHASES)
+
+
+def _disbelieved(run: Run) -> list[Notice]:
+    """One notice a phase whose figures are void, judged or not; one for the run where no phase is left to void."""
+    found = []
+    for phase in PHASES:
+        verdict = verdict_of(run, phase)
+        own = any(check.phase == phase for check in failed(run, phase, voids=True))
+        if own or (verdict is not None and not verdict.believed):
+            found.append(_void(f"The {phase} figures", failed(run, phase, voids=True)))
+    if not found and failed(run, voids=True):
+        found.append(_void("The figures", failed(run, voids=True)))
+    return found
+
+
+def _void(what: str, checks: tuple[Check, ...]) -> Notice:
+    why = "these checks failed:" if checks else "the alarm above says why."
+    return Notice(kind="doubt", text=f"{what} must not be believed, {why}", items=tuple(map(_said, checks)))

@@ -9,7 +9,7 @@ from phasewise.record.observation import DecodeObservation, Phase, PrefillObserv
 from phasewise.record.quantity import Quantity, measured, predicted
 from phasewise.record.run import Run
 from phasewise.report.view import words
-from phasewise.report.view.heading import verdict_of
+from phasewise.report.view.heading import headline, verdict_of
 from phasewise.report.view.table import Cell, Table, columns, give, say
 
 Yardstick = Literal["mfu", "mbu"]
@@ -25,22 +25,87 @@ def utilisation(verdict: PhaseVerdict | None, yardstick: Yardstick) -> Quantity 
     return next((u.value for u in verdict.utilisations if u.yardstick == yardstick and u.method == "whole"), None)
 
 
-def score(verdict: PhaseVerdict) -> str:
-    """``61.2% MFU``, or why there is none."""
+def score(run: Run, verdict: PhaseVerdict) -> str:
+    """``61.2% MFU``, or why there is none: in full where the verdict's sentence does not say it already."""
     if verdict.headline is None:
-        return words.clean(verdict.why_null) or words.NOTHING
+        told = bool(verdict.why_null) and words.clean(verdict.why_null) in headline(run)
+        first = verdict.phase == "prefill" or verdict_of(run, "prefill") is None
+        full = first and not told
+        return (words.clean if full else words.short)(verdict.why_null) or words.NOTHING
     return f"{words.amount(verdict.headline)} {verdict.yardstick.upper()}"
 
 
 def against(verdict: PhaseVerdict) -> str:
-    """What the headline is held against: ``of 989 TFLOP/s (datasheet)``."""
-    found = next((u for u in verdict.utilisations if u.value == verdict.headline), None)
-    return f"of {words.amount(found.ceiling)} ({found.basis}), at {words.count(found.tokens)} tokens" if found else ""
+    """What the headline is held against: ``of 3.35 TB/s (datasheet)``."""
+    found = _behind(verdict)
+    return f"of {words.amount(found.ceiling)} ({found.basis})" if found else ""
+
+
+def headline_at(verdict: PhaseVerdict) -> str:
+    """`` at 160 tokens``: where the headline was taken, which is not where the step is taken apart."""
+    found = _behind(verdict)
+    return f" at {words.count(found.tokens)} tokens" if found else ""
+
+
+def timed(run: Run, verdict: PhaseVerdict) -> tuple[str, Quantity | None]:
+    """``TPOT at 160 tokens of context`` and its time: what the headline is the utilisation of."""
+    found, seen = _behind(verdict), run.observation
+    tokens = found.tokens if found else verdict.at_tokens
+    if verdict.phase == "prefill":
+        return f"TTFT at {words.count(tokens)} tokens", verdict.step if tokens == verdict.at_tokens else None
+    tpot = seen.decode.tpot if seen and seen.decode and tokens == seen.decode.tpot_context else None
+    return f"TPOT at {words.count(tokens)} tokens of context", tpot
+
+
+def scored(run: Run, verdict: PhaseVerdict) -> str:
+    """``TPOT at 160 tokens of context, 5.94 ms: 75.5% MBU of 3.35 TB/s (datasheet)``."""
+    if verdict.headline is None:
+        return score(run, verdict)
+    what, seconds = timed(run, verdict)
+    time = f", {words.amount(seconds)}" if seconds else ""
+    return f"{what}{time}: {score(run, verdict)} {against(verdict)}".rstrip()
+
+
+def _behind(verdict: PhaseVerdict) -> Utilisation | None:
+    """The figure that the headline is."""
+    return next((u for u in verdict.utilisations if u.value == verdict.headline), None)
 
 
 def where(verdict: PhaseVerdict) -> str:
     """``at 2,000 tokens``: where the step is taken apart."""
     return f"at {words.count(verdict.at_tokens)} tokens{'' if verdict.phase == 'prefill' else ' of context'}"
+
+
+def growth(run: Run, phase: Phase) -> tuple[str, ...]:
+    """A line with the fit, and one with what its slope reaches of the ceilings; fewer where there is none."""
+    lines = (_fit_line(run, phase), _slope_line(verdict_of(run, phase)))
+    return tuple(line for line in lines if line)
+
+
+def _fit_line(run: Run, phase: Phase) -> str:
+    seen, verdict = run.observation, verdict_of(run, phase)
+    split = verdict is not None and any(share.name == "overhead" for share in verdict.shares)
+    if phase == "prefill":
+        fit = seen.prefill.fit if seen and seen.prefill else None
+        if fit is None:
+            return ""
+        terms = [words.amount(fit.overhead), _per(fit.per_token, "token"), _per(fit.per_token2, "token²")]
+        why = " (its overhead share: the intercept, less what the floor itself has there)" if split else ""
+        return f"TTFT = {' + '.join(terms)}{why}"
+    line = seen.decode.fit if seen and seen.decode else None
+    if line is None:
+        return ""
+    return f"step = {words.amount(line.at_zero)} + {_per(line.per_context_token, 'token of context')}"
+
+
+def _per(coefficient: Quantity, what: str) -> str:
+    return f"{words.number(coefficient.value, 's')} per {what}"
+
+
+def _slope_line(verdict: PhaseVerdict | None) -> str:
+    slopes = [u for u in (verdict.utilisations if verdict else ()) if u.method == "slope"]
+    reached = [f"{words.amount(u.value)} {u.yardstick.upper()} ({words.name(u.basis)})" for u in slopes]
+    return f"Its slope alone, free of overhead: {words.listed(reached)}" if reached else ""
 
 
 def facts(run: Run, phase: Phase) -> Table:
@@ -54,7 +119,7 @@ def facts(run: Run, phase: Phase) -> Table:
 
 
 def _step(verdict: PhaseVerdict) -> list[Row]:
-    rows = [_fact("step time", verdict.step), _fact("floor", verdict.floor, words.clean(verdict.why_null))]
+    rows = [_fact("step time", verdict.step), _fact("floor", verdict.floor, words.short(verdict.why_null))]
     seen: set[tuple[str, str, str]] = set()
     for one in verdict.utilisations:
         key = (one.yardstick, one.basis, one.method)
@@ -62,7 +127,7 @@ def _step(verdict: PhaseVerdict) -> list[Row]:
             seen.add(key)
             rows.append(_utilisation(one, verdict.at_tokens))
     if not verdict.utilisations:
-        rows.append((say("MFU, MBU"), Cell(words.NOTHING), Cell(""), say(verdict.why_null)))
+        rows.append((say("MFU, MBU"), Cell(words.NOTHING), Cell(""), say(words.short(verdict.why_null))))
     return rows
 
 

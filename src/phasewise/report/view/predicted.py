@@ -6,6 +6,7 @@ from phasewise.record.prediction import Formula, Napkin, Prediction, StepPredict
 from phasewise.record.quantity import Quantity, predicted
 from phasewise.record.run import Run
 from phasewise.report.view import words
+from phasewise.report.view.sources import parts, remarks
 from phasewise.report.view.table import Cell, Part, Table, columns, say
 from phasewise.units import Unit
 
@@ -88,6 +89,7 @@ def landmarks(run: Run, found: Prediction) -> Table:
         model = run.model
         rows = [
             (say("parameters"), Cell(words.count(model.parameters)), say(model.source)),
+            *((say(what), Cell(words.count(number)), Cell("")) for what, number in parts(model)),
             (say("weights"), Cell(words.amount(model.weight_bytes, 4)), say(words.name(model.weights_format))),
             (
                 say("KV per token"),
@@ -103,8 +105,7 @@ def landmarks(run: Run, found: Prediction) -> Table:
         ),
         (say("crossover"), Cell(_tokens(crossover)), say("of prompt: attention costs as much as everything else")),
     ]
-    missing = run.model.not_modelled if run.model else ()
-    note = f"Not modelled: {words.listed([words.name(part) for part in missing])}." if missing else ""
+    note = remarks(run.model) if run.model else ""
     return Table(title="Landmarks", columns=columns("", ">value", "what"), rows=tuple(rows), note=note)
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from phasewise.record.observation import Phase
 from phasewise.record.prediction import StepPrediction
 from phasewise.record.quantity import Quantity, predicted
+from phasewise.record.remedies import Remedy
 from phasewise.record.run import Run
 from phasewise.report.view import findings, words
-from phasewise.report.view.heading import PHASES, measured, verdict_of
-from phasewise.report.view.phases import where
-from phasewise.report.view.table import Cell, Table, columns, give, say
+from phasewise.report.view.heading import PHASES, failed, measured, verdict_of
+from phasewise.report.view.phases import headline_at, where
+from phasewise.report.view.table import Cell, Table, columns, say
 
 _ROWS = ("bound", "yardstick", "value", "floor", "fixes")
 _MOST = 3
@@ -26,12 +27,15 @@ def _column(run: Run, phase: Phase) -> tuple[Cell, ...]:
     verdict = verdict_of(run, phase)
     if verdict is None:
         return _unjudged(run, phase)
-    value = give(verdict.headline)
+    text = f"{words.amount(verdict.headline)}{headline_at(verdict)}"
     if verdict.headline is None:
-        value = Cell(f"{words.NOTHING}: {words.clean(verdict.why_null)}" if verdict.why_null else words.NOTHING)
+        text = f"{words.NOTHING}: {words.short(verdict.why_null)}" if verdict.why_null else words.NOTHING
     elif not verdict.believed:
-        value = Cell(f"{value.text}, not to be believed", verdict.headline)
-    bound = words.BOUNDS[verdict.bound]
+        text += ", not to be believed"
+    if failed(run, phase, voids=False):
+        text += ", see the failed checks"
+    value = Cell(text, verdict.headline)
+    bound = words.bound(verdict.bound, verdict.rival)
     if verdict.shares:
         bound = f"{bound}: {words.share(verdict.shares[0].fraction.value)} of the step"
     floor = Cell(words.NOTHING)
@@ -72,6 +76,12 @@ def _fixes(run: Run, phase: Phase) -> str:
     found = [fix for fix in findings.fixes(run) if fix.phase == phase]
     if not found:
         return "none ranked"
-    named = [f"{words.name(fix.name)} (saves {words.amount(fix.saves)})" for fix in found[:_MOST]]
+    named = [f"{words.name(fix.name)} ({_buys(fix)})" for fix in found[:_MOST]]
     more = f"; {len(found) - _MOST} more" if len(found) > _MOST else ""
     return "; ".join(named) + more
+
+
+def _buys(fix: Remedy) -> str:
+    if fix.buys == "throughput":
+        return f"frees {words.amount(fix.saves)} of the accelerator"
+    return f"saves {words.amount(fix.saves)}"

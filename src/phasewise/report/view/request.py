@@ -11,9 +11,9 @@ from phasewise.report.view.heading import PHASES, measured, verdict_of
 from phasewise.report.view.table import Cell, Part, Table, columns, give, say
 
 
-def alone(split: Split) -> str:
-    """What the bar of a request shows, and who owns it."""
-    return f"One request alone, {split.total.provenance}: {request(split)}. {owners(split)}"
+def alone(run: Run, split: Split) -> str:
+    """What the bar of a request shows, and who owns it where that can be said."""
+    return f"One request alone, {split.total.provenance}: {request(split)}. {owners(run, split)}"
 
 
 def request(split: Split) -> str:
@@ -29,12 +29,25 @@ def parts(split: Split) -> tuple[Part, Part]:
     )
 
 
-def owners(split: Split) -> str:
-    """Who owns the total and who owns TTFT, in one sentence."""
-    owner = f"{split.owner.capitalize()} owns the total of {words.amount(split.total)}."
+def owners(run: Run, split: Split) -> str:
+    """Who owns the total and who owns TTFT; nobody where the figures are not to be believed or do not tell."""
+    total, ttft = words.amount(split.total), words.amount(split.ttft)
+    beyond = "" if split.ttft.provenance == "measured" else " (extended beyond the longest prompt measured)"
+    if _doubted(run):
+        return f"Total {total}, TTFT {ttft}{beyond}: not to be believed, so nobody is named its owner."
+    if split.sure:
+        owner = f"{split.owner.capitalize()} owns the total of {total}."
+    else:
+        owner = f"Which phase owns the total of {total} is within the noise."
     if split.ttft_owner == "unknown":
-        return f"{owner} What owns the TTFT of {words.amount(split.ttft)} cannot be said."
-    return f"{owner} The largest part of the TTFT of {words.amount(split.ttft)}: {words.part(split.ttft_owner)}."
+        return f"{owner} What owns the TTFT of {ttft}{beyond} cannot be said."
+    return f"{owner} The largest part of the TTFT of {ttft}{beyond}: {words.part(split.ttft_owner)}."
+
+
+def _doubted(run: Run) -> bool:
+    verdicts = (verdict_of(run, phase) for phase in PHASES)
+    rung = run.judgement is not None and bool(run.judgement.alarms)
+    return rung or any(verdict is not None and not verdict.believed for verdict in verdicts)
 
 
 def why_no_split(run: Run) -> str:
@@ -44,6 +57,8 @@ def why_no_split(run: Run) -> str:
     missing = [phase for phase in PHASES if not measured(run, phase)]
     if missing:
         return f"{words.listed(missing).capitalize()} {'was' if len(missing) == 1 else 'were'} not measured."
+    if run.judgement is not None:
+        return "The measured prompts do not tell how long the stated request takes: see the verdict."
     return "No request was judged."
 
 
@@ -52,6 +67,7 @@ def mix(run: Run) -> Table | None:
     judged = run.judgement
     if judged is None or len(judged.splits) < 2:
         return None
+    doubted = _doubted(run)
     rows = [
         (
             Cell(words.count(split.prompt_tokens)),
@@ -61,7 +77,7 @@ def mix(run: Run) -> Table | None:
             give(split.decode),
             give(split.total),
             Cell(words.share(split.decode_share)),
-            say(split.owner),
+            say(split.owner if split.sure and not doubted else words.NOTHING),
         )
         for split in judged.splits
     ]

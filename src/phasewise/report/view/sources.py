@@ -19,7 +19,7 @@ def sources(run: Run) -> tuple[Table, ...]:
     """One table per subject; a subject that the run does not have is left out."""
     found = []
     if run.model is not None:
-        found.append(Table(title="Model", columns=_COLUMNS, rows=tuple(_model(run.model)), note=_unmodelled(run.model)))
+        found.append(Table(title="Model", columns=_COLUMNS, rows=tuple(_model(run.model)), note=remarks(run.model)))
     if run.machine is not None:
         notes = " ".join(map(words.clean, run.machine.notes))
         found.append(Table(title="Machine", columns=_COLUMNS, rows=tuple(_machine(run.machine)), note=notes))
@@ -35,8 +35,10 @@ def summary(run: Run) -> Iterator[str]:
         took = words.number(run.envelope.duration_s, "s")
         yield f"times: measured at the client over {words.count(seen.requests)} requests in {took}"
     if model is not None:
-        missing = f". {_unmodelled(model)}" if model.not_modelled else ""
-        yield f"work: predicted for {words.name(model.name)} in {words.name(model.weights_format)}{missing}"
+        beyond = "".join(f"; {words.count(number)} {what}" for what, number in parts(model))
+        work = f"work: predicted for {words.name(model.name)} in {words.name(model.weights_format)}{beyond}"
+        yield ". ".join(filter(None, (work, remarks(model))))
+    yield from (f"machine: {words.clean(note)}" for note in (machine.notes if machine else ()))
     for ceilings in machine.ceilings if machine else ():
         rates = [f"{words.name(dtype)} {words.amount(peak)}" for dtype, peak in ceilings.compute.items()]
         rates += [f"memory {words.amount(ceilings.bandwidth)}"] if ceilings.bandwidth else []
@@ -49,21 +51,38 @@ def summary(run: Run) -> Iterator[str]:
 _COLUMNS = columns("", ">value", "how")
 
 
-def _unmodelled(model: ModelFacts) -> str:
-    parts = words.listed([words.name(part) for part in model.not_modelled])
-    return f"Not modelled, so not in any floor or utilisation: {parts}." if parts else ""
+def remarks(model: ModelFacts) -> str:
+    """What is not modelled, and what else a reader should know of the counts; empty when nothing is."""
+    left_out = words.listed([words.name(part) for part in model.not_modelled])
+    said = f"Not modelled, so not in any floor or utilisation: {left_out}." if left_out else ""
+    return " ".join(filter(None, (said, *map(words.clean, model.notes))))
+
+
+def parts(model: ModelFacts) -> Iterator[tuple[str, int]]:
+    """Parameter counts of a model that is more than dense layers of text: what each is, and how many."""
+    if model.active_parameters != model.parameters:
+        yield "parameters active per token", model.active_parameters
+        if model.active_without_embedding not in (0, model.active_parameters):
+            yield "active without the input embedding", model.active_without_embedding
+    if model.vision_parameters:
+        yield "parameters of the vision tower, apart", model.vision_parameters
+    if model.prediction_parameters:
+        yield "parameters of prediction layers, apart", model.prediction_parameters
 
 
 def _model(model: ModelFacts) -> Iterator[Row]:
     yield say("name"), say(words.name(model.name)), say(model.source)
     yield say("parameters"), Cell(words.count(model.parameters)), say(f"{words.count(model.layers)} layers")
-    if model.active_parameters != model.parameters:
-        yield say("active per token"), Cell(words.count(model.active_parameters)), Cell("")
+    for what, number in parts(model):
+        yield say(what), Cell(words.count(number)), Cell("")
     yield say("embedding"), Cell(words.count(model.embedding_parameters)), say("parameters of the input table")
     yield say("weights"), give(model.weight_bytes, 4), say(words.origin(model.weight_bytes))
     yield say("KV per token"), give(model.kv_bytes_per_token), say(words.origin(model.kv_bytes_per_token))
     yield say("formats"), say(words.name(model.weights_format)), say(f"KV cache in {words.name(model.kv_format)}")
     yield say("matmuls judged in"), say(words.name(model.compute_dtype) or words.NOTHING), Cell("")
+    if model.state_bytes_per_request:
+        state = words.number(model.state_bytes_per_request, "B")
+        yield say("state per request"), Cell(state), say("recurrent states, encoded tokens; of any context")
     if model.max_context is not None:
         yield say("longest context"), Cell(words.number(model.max_context, "token")), say("as trained")
 

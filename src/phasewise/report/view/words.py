@@ -130,6 +130,22 @@ def origin(quantity: Quantity | None) -> str:
     return f"{quantity.provenance}: {source}" if source else quantity.provenance
 
 
+def short(text: str) -> str:
+    """``text`` without what stands in brackets, for the second time that it is said."""
+    kept, depth = [], 0
+    for character in clean(text):
+        depth += character == "("
+        if not depth:
+            kept.append(character)
+        depth -= depth > 0 and character == ")"
+    return re.sub(r"\s+([.,;:]|$)", r"\1", " ".join("".join(kept).split())) if not depth else clean(text)
+
+
+def bound(name: Bound, rival: Bound | None) -> str:
+    """``memory-bound``; ``overhead- or kernel-bound`` where the run cannot tell the two apart."""
+    return BOUNDS[name] if rival is None else f"{BOUNDS[name].removesuffix('bound')} or {BOUNDS[rival]}"
+
+
 def part(name: str) -> str:
     """What a share of a step is called."""
     return next((label for bound, label in PARTS.items() if bound == name), clean(name))
