@@ -14,6 +14,7 @@ from phasewise.cli import run
 from phasewise.engines.simulated import Plan, SimulatedServer
 from phasewise.jobs import profile as job
 from phasewise.jobs import rows
+from phasewise.record.machine import Machine
 from phasewise.record.observation import Check, Observation
 from phasewise.record.run import Run
 
@@ -120,3 +121,13 @@ def test_the_latest_run_of_one_second_is_the_last_written(tmp_path: Path, monkey
         save(Run(envelope=envelope), folder)
         os.utime(folder, (1000 + age, 1000 + age))
     assert find(None)[0].envelope.id == "20260101T000000Z-a-2"
+
+
+def test_ceilings_of_more_cores_than_the_engine_had_are_noted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("phasewise.engines.embedded.usable_cores", lambda: 8)
+    machine = Machine(name="a cpu", kind="cpu", local=True, notes=("first",))
+    assert job._with_threads(machine, 2).notes == (
+        "first",
+        "The ceilings are those of all 8 usable cores; the engine ran on 2 (--threads).",
+    )
+    assert job._with_threads(machine, None) is job._with_threads(machine, 8) is machine

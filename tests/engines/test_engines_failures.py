@@ -20,10 +20,10 @@ KEY = "sk-secret-4711"
 HTML = page("<html><body>Welcome to nginx!</body></html>", kind="text/html; charset=utf-8")
 
 
-def connect(script: Script, path: str = "", **options: Any) -> EngineError:
+def connect(script: Script, path: str = "", *, stall_s: float = 0.5, **options: Any) -> EngineError:
     """The error of connecting to ``script``."""
     with Loopback(script) as server, pytest.raises(EngineError) as caught:
-        openai.connect(server.url + path, api_key=KEY, stall_s=0.5, **options).close()
+        openai.connect(server.url + path, api_key=KEY, stall_s=stall_s, **options).close()
     return told(caught.value)
 
 
@@ -205,7 +205,7 @@ def test_endless_headers() -> None:
 
 def test_a_line_without_end() -> None:
     fake, long = Fake(), slowly(SSE_HEAD, chunk(b"x" * 2**20), 0.0)
-    error = connect(lambda request: (long if "completions" in request.path else fake)(request))
+    error = connect(lambda request: (long if "completions" in request.path else fake)(request), stall_s=30.0)
     assert isinstance(error, BrokenStream)
     assert "16 MiB" in str(error)
 
@@ -290,7 +290,7 @@ def endless(*more: Step) -> Script:
         endless(b"", chunk(b"x" * 2**16)),
         endless(b"0\r\n", b"X-Trailer: yes\r\n" * 100),
         endless(b"0\r\nX-Trailer: ", b"y", 0.05),
-        endless(b"", 10.0),
+        endless(b"", 30.0, HANG_UP),
     ],
     ids=["trickle", "flood", "trailers", "slow trailer", "silence"],
 )

@@ -78,9 +78,9 @@ def _phase(run: Run, phase: Phase) -> Iterator[str]:
     bound = f": {words.bound(verdict.bound, verdict.rival)}" if verdict else ""
     yield f"### {phase.capitalize()}{bound}"
     if verdict is not None:
-        step, floor = words.amount(verdict.step), words.amount(verdict.floor)
+        time, floor = words.amount(verdict.step), words.amount(verdict.floor)
         yield _safe(phases.scored(run, verdict))
-        yield _safe(f"Step taken apart {phases.where(verdict)}: {step} (measured), floor {floor} (predicted).")
+        yield _safe(f"{phases.step(verdict)}: {time} (measured), floor {floor} (predicted).")
         if verdict.shares:
             yield _table(_parts("part of the step", request.shares(run, phase)))
         yield "\n".join(f"- {_safe(words.clean(note))}" for note in verdict.notes)

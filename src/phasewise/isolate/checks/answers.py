@@ -46,7 +46,8 @@ def streamed(evidence: Evidence) -> list[Check]:
     text = f"a typical answer came in {many(reads, 'read')} of {many(chunks, 'chunk')}"
     text += f", its first token after {until:.0%} of its time"
     if reads < max(3, LEAST_READS * chunks) or held > max(HELD_CHUNKS, HELD_BACK * chunks):
-        text += f", {many(held, 'chunk')} with it: something between engine and client collects the stream; {UNBUFFER}"
+        text += f", {many(held, 'chunk')} with it" if held else ""
+        text += f": something between engine and client collects the stream; {UNBUFFER}"
         return [Check(name="streamed", phase="decode", status="failed", detail=text, voids=True)]
     return [Check(name="streamed", phase="decode", status="passed", detail=text)]
 

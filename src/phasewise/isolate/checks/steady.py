@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phasewise import fitting
-from phasewise.isolate.checks.evidence import Evidence
+from phasewise.isolate.checks.evidence import Evidence, many
 from phasewise.record.observation import Check, CheckStatus
 from phasewise.units import show
 
@@ -49,12 +49,15 @@ def _quiet(evidence: Evidence) -> tuple[CheckStatus, bool, str]:
     busy, own, span = last.busy - first.busy, last.own - first.own, last.at - first.at
     if busy < UNCOUNTED * own:
         return "not_checked", False, "the system's counters do not show what runs on this machine"
-    taken = max(0.0, busy - own) / (span * last.cores)
+    others, threads = max(0.0, busy - own) / span, int(evidence.settings.get("threads", last.cores))
+    # What others use beyond the cores that the engine leaves free is taken from the engine.
+    taken = max(0.0, threads + others - last.cores) / threads
     where = f"of {last.cores} cores" if last.cores > 1 else "of the one core"
-    text = f"other programs took {taken:.0%} of the time {where} over {show(span, 's')}"
+    text = f"other programs took {others / last.cores:.0%} of the time {where} over {show(span, 's')}"
     if taken <= TAKEN:
         return "passed", False, text
-    fewer = "" if evidence.settings.get("threads") == "1" else ", or give the engine fewer threads: --threads 1"
+    text += f", {taken:.0%} of what the engine's {many(threads, 'thread')} could have had"
+    fewer = "" if threads == 1 else ", or give the engine fewer threads: --threads 1"
     return "failed", taken > TAKEN_VOIDS, f"{text}: stop other programs{fewer}"
 
 

@@ -72,7 +72,7 @@ def _phase(run: Run, phase: Phase, full: bool) -> Iterator[RenderableType]:
     if verdict is not None:
         floor = f"floor {words.amount(verdict.floor)} (predicted)" if verdict.floor else "floor unknown"
         yield sentence(phases.scored(run, verdict))
-        yield sentence(f"Step taken apart {phases.where(verdict)}: {words.amount(verdict.step)} (measured), {floor}")
+        yield sentence(f"{phases.step(verdict)}: {words.amount(verdict.step)} (measured), {floor}")
         yield Bars(request.shares(run, phase))
     for line in phases.growth(run, phase):
         yield sentence(line)

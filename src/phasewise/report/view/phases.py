@@ -71,6 +71,11 @@ def _behind(verdict: PhaseVerdict) -> Utilisation | None:
     return next((u for u in verdict.utilisations if u.value == verdict.headline), None)
 
 
+def step(verdict: PhaseVerdict) -> str:
+    """``Step taken apart at 2,000 tokens``."""
+    return f"Step{' taken apart' if verdict.shares else ''} {where(verdict)}"
+
+
 def where(verdict: PhaseVerdict) -> str:
     """``at 2,000 tokens``: where the step is taken apart."""
     return f"at {words.count(verdict.at_tokens)} tokens{'' if verdict.phase == 'prefill' else ' of context'}"
