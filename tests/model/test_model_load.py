@@ -177,3 +177,9 @@ def test_facts_carry_provenance(tmp_path: Path) -> None:
     assert facts.weight_bytes.provenance == "measured"
     assert facts.embedding_parameters == VOCAB * HIDDEN
     assert load("llama-3-8b").facts().weight_bytes.provenance == "datasheet"
+
+
+@pytest.mark.parametrize("text", ["gguf:", "hf:"])
+def test_a_prefix_alone_names_no_file(text: str) -> None:
+    with pytest.raises(UsageError, match="names no file"):
+        load(text)

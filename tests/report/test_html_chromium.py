@@ -51,9 +51,10 @@ def test_verdict_and_numbers_stand_on_the_page(
     assert text(browser, "#verdict") == run.judgement.verdict.text
     for phase, verdict in (("prefill", run.judgement.prefill), ("decode", run.judgement.decode)):
         values = browser.value(
-            f"[...document.querySelectorAll('#{phase} data')].slice(0, 3).map(d => parseFloat(d.value))"
+            f"[...document.querySelectorAll('#{phase} data')].slice(0, 4).map(d => parseFloat(d.value))"
         )
-        assert values == [verdict.headline.value, verdict.step.value, verdict.floor.value]
+        headlined = verdict.step if phase == "prefill" else run.observation.decode.tpot
+        assert values == [verdict.headline.value, headlined.value, verdict.step.value, verdict.floor.value]
     parts = browser.value("[...document.querySelectorAll('#time .part')].map(p => p.getBoundingClientRect().width)")
     first = run.judgement.splits[0]
     assert parts[0] / sum(parts) == pytest.approx(first.prefill_share, abs=0.005)

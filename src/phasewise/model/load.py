@@ -56,6 +56,8 @@ def load(
 
 def _load(text: str, weights: str | None, kv: str | None, image: tuple[int, int] | None) -> Model:
     for prefix in ("gguf:", "hf:"):
+        if text == prefix:
+            raise UsageError(f"{prefix} names no file: write {prefix}PATH.")
         if text.startswith(prefix):
             return _from_path(Path(text.removeprefix(prefix)), weights, kv, image)
     row = catalogue.find(text)

@@ -94,7 +94,8 @@ def _fit_line(run: Run, phase: Phase) -> str:
         fit = seen.prefill.fit if seen and seen.prefill else None
         if fit is None:
             return ""
-        terms = [words.amount(fit.overhead), _per(fit.per_token, "token"), _per(fit.per_token2, "token²")]
+        terms = [words.amount(fit.overhead), _per(fit.per_token, "token")]
+        terms += [_per(fit.per_token2, "token²")] if fit.per_token2.value else []
         why = " (its overhead share: the intercept, less what the floor itself has there)" if split else ""
         return f"TTFT = {' + '.join(terms)}{why}"
     line = seen.decode.fit if seen and seen.decode else None
