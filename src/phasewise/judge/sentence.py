@@ -46,7 +46,7 @@ def _both(
     if not splits or mix is None:
         return _none(
             "No verdict: the prompts that were measured do not tell how long the stated one takes; give more time "
-            f"(--budget) or a shorter request (--prompt). Alone, prefill{_tail(prefill)}; decode{_tail(decode)}."
+            f"(--budget) or a shorter request (--prompt). Alone, prefill {_short(prefill)}, decode {_short(decode)}."
         )
     owner = prefill if mix[0] > mix[1] else decode
     share = max(mix)
@@ -58,8 +58,8 @@ def _both(
     )
     if len(splits) == 1 and not first.sure:
         return _none(
-            f"Which phase owns {request} is within the noise: prefill takes {first.ttft}, decode {first.decode}. "
-            f"Alone, prefill{_tail(prefill)}; decode{_tail(decode)}."
+            f"Neither phase owns {request} beyond the noise: prefill takes {show(first.ttft.value, 's')} and "
+            f"{_short(prefill)}, decode takes {show(first.decode.value, 's')} and {_short(decode)}."
         )
     text = f"{owner.phase.capitalize()} owns {show(share, '1', 2)} of {request}"
     return Verdict(owner=owner.phase, bound=owner.bound, text=f"{text}{_bound(owner)}.")
@@ -70,8 +70,16 @@ def _bound(phase: PhaseVerdict) -> str:
         return f"; what it is bound on cannot be said: {phase.why_null}"
     largest = phase.shares[0]
     yardstick = f"{show(phase.headline.value, '1')} {phase.yardstick.upper()}"
-    bound = BOUNDS[phase.bound] + (f", or {BOUNDS[phase.rival]}: this run cannot tell which" if phase.rival else "")
-    return f" and is {bound}: {show(largest.fraction.value, '1', 2)} of its step, {yardstick}"
+    if phase.rival:
+        return f" and is {phase.bound}- or {phase.rival}-bound, which this run cannot tell apart, at {yardstick}"
+    return f" and is {BOUNDS[phase.bound]}: {show(largest.fraction.value, '1', 2)} of its step, {yardstick}"
+
+
+def _short(phase: PhaseVerdict) -> str:
+    if not phase.shares or phase.headline is None:
+        return "is bound on what cannot be said"
+    bound = f"{phase.bound}- or {phase.rival}-bound" if phase.rival else f"{phase.bound}-bound"
+    return f"is {bound} ({show(phase.headline.value, '1')} {phase.yardstick.upper()})"
 
 
 def _one_phase(phase: PhaseVerdict | None) -> Verdict:
