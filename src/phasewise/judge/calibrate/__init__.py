@@ -1,0 +1,1 @@
+"""Calibration: measured steps to an efficiency, with an interval that covers what it claims."""

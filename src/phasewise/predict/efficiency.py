@@ -1,0 +1,194 @@
+"""What an engine makes of the ceilings: the shares that it reaches, and the seconds that no FLOP or byte explains.
+
+The time of a step, of one device of those that share it:
+
+- an operation takes ((FLOPs / compute)^p + (bytes / bandwidth)^p + walk^p)^(1/p) + start: a smooth corner between its
+  math, its bytes and the least time in which a kernel walks along its sum, then the start and end of each kernel;
+- what the devices say to each other adds bytes over the link and a latency per message;
+- the host launches one layer after the other while the device works, so the step takes about the longer of the two;
+- the step itself, each prompt that it admits and each request that it gives a token cost host time that nothing hides.
+
+Nothing here knows a measurement: ``judge.calibrate`` finds the numbers, ``priors`` holds assumed ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from phasewise.model import work
+from phasewise.model.model import Model
+from phasewise.model.passes import Pass
+from phasewise.predict.roofline import Roof
+
+Array = npt.NDArray[np.float64]
+
+OVERLAP = 4.0
+"""Exponent of the corner between host and device. They work side by side, so it is sharp; infinity would be max()."""
+
+LONGEST_WALK = 2048.0
+"""Elements of a sum after which kernels split it over multiprocessors; the sums of a model's matmuls are longer."""
+
+_ONCE = ("lm_head", "encoder", "vision")
+"""Operations that are not one kernel in each layer."""
+
+_ACTIVATION = 2.0
+"""Bytes of an activation that devices exchange: 16 bit."""
+
+
+class Load(NamedTuple):
+    """What steps ask of one device.
+
+    Attributes:
+        compute_s, memory_s: seconds of each operation at the ceilings, (steps, operations).
+        kernels: how many each operation takes, (steps, operations).
+        walk: part of the longest walk that its kernels make along their sums, 0 to 1, (steps, operations).
+        attention: 1 where the math is attention's, else 0, (steps, operations).
+        layers: that the host launches, (steps,); 0 for a kernel that is timed alone.
+        passes: 1 for a step of an engine, 0 for a kernel that is timed alone, (steps,).
+        prompts: requests that a prefill admits, (steps,).
+        answers: requests that a decode step gives a token, (steps,).
+        wire_s: seconds at the link's rate of what the device sends, (steps,).
+        messages: collectives, (steps,).
+    """
+
+    compute_s: Array
+    memory_s: Array
+    kernels: Array
+    walk: Array
+    attention: Array
+    layers: Array
+    passes: Array
+    prompts: Array
+    answers: Array
+    wire_s: Array
+    messages: Array
+
+
+class Efficiency(msgspec.Struct, frozen=True, kw_only=True):
+    """How an engine runs on a kind of machine. Shares are of the ceilings that the load was counted against.
+
+    Attributes:
+        compute: share of the peak that matmuls reach.
+        attention: what attention's math reaches of that.
+        bandwidth: share of the memory bandwidth.
+        corner: exponent p >= 1 between the two: 1 adds them up, infinity takes the larger.
+        start_s: start and end of one kernel on the device.
+        walk_s: least time of a kernel with a long sum; it hides behind math and bytes that take longer.
+        launch_s: host time to launch one layer; it hides behind the device's work.
+        link: share of the link's rate that collectives reach.
+        message_s: latency of one collective.
+        step_s: host time of a step.
+        prompt_s: host time for each prompt that is admitted.
+        answer_s: host time for each request that gets a token.
+    """
+
+    compute: float
+    attention: float
+    bandwidth: float
+    corner: float
+    start_s: float
+    walk_s: float
+    launch_s: float
+    link: float
+    message_s: float
+    step_s: float
+    prompt_s: float
+    answer_s: float
+
+    def seconds(self, load: Load) -> Array:
+        """Time of each step of ``load``, (steps,)."""
+        device = self._operations(load).sum(axis=1) + load.wire_s / self.link + load.messages * self.message_s
+        host = load.layers * self.launch_s
+        outside = load.passes * self.step_s + load.prompts * self.prompt_s + load.answers * self.answer_s
+        both: Array = _corner(OVERLAP, device, host) + outside
+        return both
+
+    def _operations(self, load: Load) -> Array:
+        walk = load.kernels * load.walk * self.walk_s
+        compute = self.compute * np.where(load.attention > 0, self.attention, 1.0)
+        busy = _corner(self.corner, load.compute_s / compute, load.memory_s / self.bandwidth, walk)
+        return busy + load.kernels * self.start_s
+
+
+    def logs(self) -> Array:
+        """Every parameter on the scale on which it is free, in the order of ``NAMES``: log p, for the corner log(p - 1)."""
+        return np.log([getattr(self, name) - _LEAST.get(name, 0.0) for name in NAMES])
+
+
+NAMES = Efficiency.__struct_fields__
+"""Every parameter, in order."""
+
+_LEAST = {"corner": 1.0}
+
+
+def from_logs(logs: Array) -> Efficiency:
+    """The efficiency whose ``logs()`` these are."""
+    return Efficiency(**{name: float(np.exp(x)) + _LEAST.get(name, 0.0) for name, x in zip(NAMES, logs, strict=True)})
+
+
+def _corner(sharpness: float, *parts: Array) -> Array:
+    """(Σ partᵖ)^(1/p), scaled by the largest part so that nothing over- or underflows."""
+    most = np.maximum(np.max(parts, axis=0), 1e-30)
+    total: Array = sum((part / most) ** sharpness for part in parts)
+    return most * total ** (1 / sharpness)
+
+
+def load(model: Model, roof: Roof, *passes: Pass, devices: int = 1, link_rate: float | None = None) -> Load:
+    """The load of one step that makes all of ``passes``; arrays in them make one step each.
+
+    ``devices`` share it by tensor parallelism, ``roof`` is of all of them together: each gets an equal part of every
+    operation, and two all-reduces a layer join the parts, each of 2·(n − 1)/n times the activations over the link of
+    ``link_rate`` bytes/s (None: unknown, so that only the latency of messages counts).
+    """
+    operations = work.step(model, *passes).operations
+    count, shape = float(model.architecture.layers), model.architecture
+    tokens = _flat(sum((one.all_tokens for one in passes), 0.0))
+    steps = np.broadcast_shapes(tokens.shape, *(_flat(op.flops + op.kv_bytes).shape for op in operations))
+    exchanged = 2.0 * count * 2.0 * (devices - 1) / devices * tokens * shape.hidden * _ACTIVATION
+
+    def each(values: Sequence[object]) -> Array:
+        return np.stack([np.broadcast_to(_flat(value), steps) for value in values], axis=-1)
+
+    def whole(value: object) -> Array:
+        return np.array(np.broadcast_to(_flat(value), steps))
+
+    kernels = [1.0 if op.name in _ONCE else count for op in operations]
+    return Load(
+        compute_s=each([op.flops / roof.compute.value for op in operations]),
+        memory_s=each([(op.weight_bytes + op.kv_bytes) / roof.bandwidth.value for op in operations]),
+        kernels=each(kernels),
+        walk=each([1.0] * len(kernels)),
+        attention=each([float(op.name in work.ATTENTION) for op in operations]),
+        layers=whole(count),
+        passes=whole(1.0),
+        prompts=whole(sum((one.batch for one in passes if not one.decode), 0.0)),
+        answers=whole(sum((one.batch for one in passes if one.decode), 0.0)),
+        wire_s=whole(exchanged / link_rate if link_rate else 0.0),
+        messages=whole(2.0 * count if devices > 1 else 0.0),
+    )
+
+
+def stack(loads: Sequence[Load]) -> Load:
+    """One load of all the steps of ``loads``; those with fewer operations get empty ones."""
+    most = max(one.kernels.shape[1] for one in loads)
+    parts = []
+    for name in Load._fields:
+        values = [getattr(one, name) for one in loads]
+        if values[0].ndim == 2:
+            values = [np.pad(value, ((0, 0), (0, most - value.shape[1]))) for value in values]
+        parts.append(np.concatenate(values))
+    return Load(*parts)
+
+
+def some(load: Load, which: npt.NDArray[np.bool_]) -> Load:
+    """The steps of ``load`` where ``which`` is true."""
+    return Load(*(part[which] for part in load))
+
+
+def _flat(value: object) -> Array:
+    return np.atleast_1d(np.asarray(value, dtype=np.float64))
