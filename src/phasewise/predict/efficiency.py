@@ -13,6 +13,8 @@ Nothing here knows a measurement: ``judge.calibrate`` finds the numbers, ``prior
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -22,7 +24,8 @@ import numpy.typing as npt
 
 from phasewise.model import work
 from phasewise.model.model import Model
-from phasewise.model.passes import Pass
+from phasewise.model.passes import Count, Pass
+from phasewise.model.work import Operation
 from phasewise.predict.roofline import Roof
 
 Array = npt.NDArray[np.float64]
@@ -36,7 +39,7 @@ LONGEST_WALK = 2048.0
 _ONCE = ("lm_head", "encoder", "vision")
 """Operations that are not one kernel in each layer."""
 
-_ACTIVATION = 2.0
+ACTIVATION = 2.0
 """Bytes of an activation that devices exchange: 16 bit."""
 
 
@@ -67,6 +70,10 @@ class Load(NamedTuple):
     answers: Array
     wire_s: Array
     messages: Array
+
+    def under(self, efficiency: Efficiency) -> Array:
+        """Time of each step, (steps,)."""
+        return efficiency.seconds(self)
 
 
 class Efficiency(msgspec.Struct, frozen=True, kw_only=True):
@@ -115,20 +122,37 @@ class Efficiency(msgspec.Struct, frozen=True, kw_only=True):
         return busy + load.kernels * self.start_s
 
 
-    def logs(self) -> Array:
-        """Every parameter on the scale on which it is free, in the order of ``NAMES``: log p, for the corner log(p - 1)."""
-        return np.log([getattr(self, name) - _LEAST.get(name, 0.0) for name in NAMES])
+    def free(self) -> Array:
+        """Every parameter on the scale on which it is free, in the order of ``NAMES``.
+
+        The log of the odds of a share, which no fit takes beyond 1, of p - 1 for the corner, of seconds otherwise.
+        """
+        return np.array([to_free(name, getattr(self, name)) for name in NAMES])
 
 
 NAMES = Efficiency.__struct_fields__
 """Every parameter, in order."""
 
-_LEAST = {"corner": 1.0}
+SHARES = ("compute", "attention", "bandwidth", "link")
+"""Those that are parts of a whole; the others are seconds, but for the corner."""
 
 
-def from_logs(logs: Array) -> Efficiency:
-    """The efficiency whose ``logs()`` these are."""
-    return Efficiency(**{name: float(np.exp(x)) + _LEAST.get(name, 0.0) for name, x in zip(NAMES, logs, strict=True)})
+def from_free(free: Array) -> Efficiency:
+    """The efficiency whose ``free()`` these are."""
+    return Efficiency(**{name: _from_free(name, float(x)) for name, x in zip(NAMES, free, strict=True)})
+
+
+def to_free(name: str, value: float) -> float:
+    """``value`` of parameter ``name`` on its free scale."""
+    if name in SHARES:
+        return math.log(value / (1 - value))
+    return math.log(value - 1 if name == "corner" else value)
+
+
+def _from_free(name: str, x: float) -> float:
+    if name in SHARES:
+        return 1 / (1 + math.exp(-x))
+    return math.exp(x) + (1 if name == "corner" else 0)
 
 
 def _corner(sharpness: float, *parts: Array) -> Array:
@@ -145,31 +169,55 @@ def load(model: Model, roof: Roof, *passes: Pass, devices: int = 1, link_rate: f
     operation, and two all-reduces a layer join the parts, each of 2·(n − 1)/n times the activations over the link of
     ``link_rate`` bytes/s (None: unknown, so that only the latency of messages counts).
     """
-    operations = work.step(model, *passes).operations
-    count, shape = float(model.architecture.layers), model.architecture
-    tokens = _flat(sum((one.all_tokens for one in passes), 0.0))
-    steps = np.broadcast_shapes(tokens.shape, *(_flat(op.flops + op.kv_bytes).shape for op in operations))
-    exchanged = 2.0 * count * 2.0 * (devices - 1) / devices * tokens * shape.hidden * _ACTIVATION
+    shape = model.architecture
+    layers = float(shape.layers)
+    tokens: Count = sum((one.all_tokens for one in passes), 0.0)
+    sent = 2.0 * layers * 2.0 * (devices - 1) / devices * tokens * shape.hidden * ACTIVATION
+    return of_operations(
+        work.step(model, *passes).operations,
+        roof,
+        layers=layers,
+        prompts=sum((one.batch for one in passes if not one.decode), 0.0),
+        answers=sum((one.batch for one in passes if one.decode), 0.0),
+        wire_s=sent / link_rate if link_rate else 0.0,
+        messages=2.0 * layers if devices > 1 else 0.0,
+    )
 
-    def each(values: Sequence[object]) -> Array:
-        return np.stack([np.broadcast_to(_flat(value), steps) for value in values], axis=-1)
 
-    def whole(value: object) -> Array:
-        return np.array(np.broadcast_to(_flat(value), steps))
+def of_operations(
+    operations: Sequence[Operation],
+    roof: Roof,
+    *,
+    layers: float,
+    prompts: Count = 0.0,
+    answers: Count = 0.0,
+    wire_s: Count = 0.0,
+    messages: Count = 0.0,
+) -> Load:
+    """The load of steps that do ``operations`` under ``roof``, one kernel of each in every layer; shapes broadcast."""
+    counts = (prompts, answers, wire_s, messages)
+    of_all = [op.flops + op.weight_bytes + op.kv_bytes for op in operations]
+    steps = np.broadcast_shapes((1,), *(np.shape(value) for value in (*of_all, *counts)))
 
-    kernels = [1.0 if op.name in _ONCE else count for op in operations]
+    def each(values: Sequence[Count]) -> Array:
+        return np.stack([np.broadcast_to(np.asarray(value, dtype=float), steps) for value in values], axis=-1)
+
+    def whole(value: Count) -> Array:
+        return np.array(np.broadcast_to(np.asarray(value, dtype=float), steps))
+
+    blocks = Counter(op.name for op in operations)
     return Load(
         compute_s=each([op.flops / roof.compute.value for op in operations]),
         memory_s=each([(op.weight_bytes + op.kv_bytes) / roof.bandwidth.value for op in operations]),
-        kernels=each(kernels),
-        walk=each([1.0] * len(kernels)),
+        kernels=each([1.0 if op.name in _ONCE else layers / blocks[op.name] for op in operations]),
+        walk=each([1.0 for _ in operations]),
         attention=each([float(op.name in work.ATTENTION) for op in operations]),
-        layers=whole(count),
+        layers=whole(layers),
         passes=whole(1.0),
-        prompts=whole(sum((one.batch for one in passes if not one.decode), 0.0)),
-        answers=whole(sum((one.batch for one in passes if one.decode), 0.0)),
-        wire_s=whole(exchanged / link_rate if link_rate else 0.0),
-        messages=whole(2.0 * count if devices > 1 else 0.0),
+        prompts=whole(prompts),
+        answers=whole(answers),
+        wire_s=whole(wire_s),
+        messages=whole(messages),
     )
 
 
@@ -188,7 +236,3 @@ def stack(loads: Sequence[Load]) -> Load:
 def some(load: Load, which: npt.NDArray[np.bool_]) -> Load:
     """The steps of ``load`` where ``which`` is true."""
     return Load(*(part[which] for part in load))
-
-
-def _flat(value: object) -> Array:
-    return np.atleast_1d(np.asarray(value, dtype=np.float64))

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 
-from phasewise.predict.efficiency import NAMES, Array, Efficiency, from_logs
+from phasewise.predict.efficiency import NAMES, Array, Efficiency, from_free, to_free
 from phasewise.record.machine import Machine
 
 ANY = "any"
@@ -27,7 +27,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
         parameter: a field of ``Efficiency``.
         value: its middle there.
         spread: a factor; about two thirds of engines and machines of the class lie within value / spread and
-            value · spread.
+            value · spread. Of a share it multiplies the odds, share / (1 - share), of the corner p - 1.
         data: name of the data set; a score on that data must leave the row out.
         source: where it can be read, or how it was fitted.
     """
@@ -50,18 +50,18 @@ class Class(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 class Prior(NamedTuple):
-    """Middle and spread (standard deviation of ``Efficiency.logs()``) of a class, and where each parameter is from."""
+    """Middle and spread (standard deviation of ``Efficiency.free()``) of a class, and where each parameter is from."""
 
     name: str
     about: str
-    logs: Array
+    free: Array
     spread: Array
     sources: dict[str, str]
 
     @property
     def efficiency(self) -> Efficiency:
         """The middle."""
-        return from_logs(self.logs)
+        return from_free(self.free)
 
 
 @functools.cache
@@ -82,19 +82,19 @@ def class_of(machine: Machine) -> str:
 def prior(name: str, without: tuple[str, ...] = ()) -> Prior:
     """What is assumed of class ``name``; rows from data sets that begin with one of ``without`` are left out.
 
-    Of several rows the logs are averaged, and how they differ adds to the spread. What a class has no row for is taken
+    Several rows are averaged on the free scale, and how they differ adds to the spread. What a class has no row for is taken
     from ``any``.
     """
-    middle, spread, sources = [], [], {}
-    for parameter in NAMES:
-        rows = _rows(name, parameter, without) or _rows(ANY, parameter, ())
-        least = 1.0 if parameter == "corner" else 0.0
-        logs = np.array([math.log(row.value - least) for row in rows])
-        within = np.array([math.log(row.spread) for row in rows])
-        middle.append(float(logs.mean()))
-        spread.append(float(np.sqrt((within**2).mean() + logs.var())))
-        sources[parameter] = "; ".join(dict.fromkeys(row.source for row in rows))
-    return Prior(name, classes()[name].about, np.array(middle), np.array(spread), sources)
+    chosen = [_rows(name, parameter, without) or _rows(ANY, parameter, ()) for parameter in NAMES]
+    values = [np.array([to_free(row.parameter, row.value) for row in rows]) for rows in chosen]
+    within = [np.array([math.log(row.spread) for row in rows]) for rows in chosen]
+    return Prior(
+        name=name,
+        about=classes()[name].about,
+        free=np.array([one.mean() for one in values]),
+        spread=np.array([np.sqrt((one**2).mean() + value.var()) for one, value in zip(within, values, strict=True)]),
+        sources={rows[0].parameter: "; ".join(dict.fromkeys(row.source for row in rows)) for rows in chosen},
+    )
 
 
 def _rows(name: str, parameter: str, without: tuple[str, ...]) -> list[Row]:

@@ -1,19 +1,20 @@
 """Fit an efficiency to measured times: least squares on logarithms, drawn towards what is assumed of the machine.
 
-Ten points cannot carry a dozen parameters, so each keeps its prior (a ridge on its logarithm) until the points say
+Ten points cannot carry a dozen parameters, so each keeps its prior (a ridge on its free scale) until the points say
 otherwise. How far a parameter's spread has shrunk says whether it was measured or is still assumed. The scatter of the
 points around the fit is estimated along with it; large misses count less than in plain least squares (soft L1).
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from phasewise.predict.efficiency import Array, Efficiency, from_logs
+from phasewise.predict.efficiency import NAMES, Array, Efficiency, from_free
 from phasewise.predict.priors import Prior
 
 Times = Callable[[Efficiency], Array]
@@ -25,13 +26,16 @@ SCATTER = 0.1
 _LEAST, _MOST = 0.01, 0.4
 _ROUNDS = 3
 
+_USUAL = 1.4826
+"""Standard deviation of a normal distribution over its median absolute deviation."""
+
 
 class Fit(NamedTuple):
     """What the points say.
 
     Attributes:
         efficiency: the middle.
-        spread: standard deviation of each of ``efficiency.logs()`` after the points were seen.
+        spread: standard deviation of each of ``efficiency.free()`` after the points were seen.
         scatter: standard deviation of log(measured / fitted) of one point.
     """
 
@@ -46,29 +50,50 @@ def fit(times: Times, seconds: Array, prior: Prior, which: npt.NDArray[np.bool_]
     Raises:
         ValueError: no points, or times that are not positive and finite.
     """
-    from scipy.optimize import least_squares
-
     which = np.ones(len(seconds), dtype=bool) if which is None else which
     if not which.any() or not (np.isfinite(seconds).all() and (seconds > 0).all()):
         raise ValueError("seconds must be positive, finite and at least one")
-    measured, count = np.log(seconds[which]), int(which.sum())
-    logs, scatter = prior.logs, SCATTER
+    measured = np.log(seconds[which])
 
     def misses(at: Array) -> Array:
-        return np.asarray(np.log(times(from_logs(at))[which]) - measured)
+        return np.asarray(np.log(times(from_free(at))[which]) - measured)
 
+    found = min((_descend(misses, prior, start) for start in _starts(prior)), key=lambda one: one.cost)
+    return Fit(from_free(found.middle), found.spread, found.scatter)
+
+
+class _Descent(NamedTuple):
+    middle: Array
+    spread: Array
+    scatter: float
+    cost: float
+
+
+def _starts(prior: Prior) -> list[Array]:
+    """Host time that hides behind the device has no slope to follow, so one descent starts where it does not hide."""
+    shown = prior.free.copy()
+    shown[NAMES.index("launch_s")] += 2 * prior.spread[NAMES.index("launch_s")]
+    return [prior.free, shown]
+
+
+def _descend(misses: Callable[[Array], Array], prior: Prior, start: Array) -> _Descent:
+    from scipy.optimize import least_squares
+
+    middle, scatter, count = start, SCATTER, len(misses(start))
     for _ in range(_ROUNDS):
 
-        def cost(at: Array, scatter: float = scatter) -> Array:
-            return np.concatenate([_soft(misses(at) / scatter), (at - prior.logs) / prior.spread])
+        def residuals(at: Array, scatter: float = scatter) -> Array:
+            return np.concatenate([_soft(misses(at) / scatter), (at - prior.free) / prior.spread])
 
-        found = least_squares(cost, logs, x_scale=prior.spread, max_nfev=60)
-        logs = found.x
+        found = least_squares(residuals, middle, x_scale=prior.spread, max_nfev=60)
+        middle = found.x
         covariance = np.linalg.inv(found.jac.T @ found.jac)
         points = found.jac[:count]
-        free = max(count - float(np.trace(points @ covariance @ points.T)), 1.0)
-        scatter = float(np.clip(np.sqrt(np.sum(misses(logs) ** 2) / free), _LEAST, _MOST))
-    return Fit(from_logs(logs), np.sqrt(np.diag(covariance)), scatter)
+        spare = max(count - float(np.trace(points @ covariance @ points.T)), 1.0)
+        used, usual = scatter, _USUAL * float(np.median(np.abs(misses(middle)))) * np.sqrt(count / spare)
+        scatter = float(np.clip(usual, _LEAST, _MOST))
+    # A scatter that fits everything must not win: its logarithm is the likelihood's price.
+    return _Descent(middle, np.sqrt(np.diag(covariance)), scatter, float(found.cost) + count * math.log(used))
 
 
 def _soft(misses: Array) -> Array:

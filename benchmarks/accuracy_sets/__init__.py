@@ -1,0 +1,1 @@
+"""The data sets that predictions are scored on, one file each."""
