@@ -69,7 +69,7 @@ def roof(accelerator: str, dtype: str = "bf16", devices: int = 1) -> Roof:
 
 
 def kernels(flops: Array, moved: Array, under: Roof, *, counts: Array | float = 1.0, sums: Array | float) -> Load:
-    """Kernels that are timed alone: their FLOPs, all bytes they move and the length of their sums, (points, kernels)."""
+    """Kernels that are timed alone: their FLOPs, the bytes they move, the length of their sums, (points, kernels)."""
     none = np.zeros(len(flops))
     return Load(
         compute_s=flops / under.compute.value,
@@ -84,11 +84,6 @@ def kernels(flops: Array, moved: Array, under: Roof, *, counts: Array | float = 
         wire_s=none,
         messages=none,
     )
-
-
-def floor(load: Load) -> Array:
-    """The plain roofline: the slower of math and bytes, operation by operation."""
-    return np.asarray(np.maximum(load.compute_s, load.memory_s).sum(axis=1))
 
 
 def moved(rows: Array, ins: Array | float, outs: Array | float, accelerator: str) -> Array:

@@ -17,7 +17,8 @@ _GEMM = "select m, n, k, median(latency) / 1e3 from FILE where gemm_dtype = 'bfl
 
 _MOE = """
 select num_tokens, hidden_size, inter_size, topk, num_experts, moe_tp_size, median(latency) / 1e3,
-distribution from FILE where moe_dtype = 'bfloat16' and distribution like 'power_law%' and moe_ep_size = 1 and num_tokens <= 64
+distribution from FILE
+where moe_dtype = 'bfloat16' and distribution like 'power_law%' and moe_ep_size = 1 and num_tokens <= 64
 group by all order by all"""
 
 _KERNELS = 4

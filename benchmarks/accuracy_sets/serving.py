@@ -1,8 +1,8 @@
 """TPOT of served runs on H100 to GB300 under vLLM, SGLang and TensorRT-LLM (ai-dynamo/aiconfigurator, Apache-2.0).
 
-Aggregated runs only: of disaggregated ones most do not say how many decode workers shared the load. Runs that are listed
-under two names of one model count once; DeepSeek R1, V3 and V3.1 are one model. Where both moe_tp and moe_ep are n and
-tp·dp is n², the run had n devices, as its id says.
+Aggregated runs only: of disaggregated ones most do not say how many decode workers shared the load. Runs that are
+listed under two names of one model count once; DeepSeek R1, V3 and V3.1 are one model. Where both moe_tp and moe_ep are
+n and tp·dp is n², the run had n devices, as its id says.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from accuracy_sets.common import DATA, Words, floor, query, roof
+from accuracy_sets.common import DATA, Words, query, roof
 from phasewise.hardware import catalogue
 from phasewise.judge.calibrate.fit import Times
 from phasewise.model import work
@@ -87,7 +87,7 @@ def served() -> Served:
         system=np.array([run.system for run in runs]),
         times=times,
         seconds=np.array([run.tpot_s for run in runs]),
-        floor=floor(decode),
+        floor=decode.floor,
     )
 
 

@@ -56,6 +56,10 @@ def predict(
             "link=64GB/s, batch=32, prefix-hit=0.8, draft=4:0.7, graphs=on, chunk=512, accelerator=h200-sxm.",
         ),
     ] = None,
+    calibrated: Annotated[
+        str | None,
+        typer.Option("--calibrated", metavar="NAME", help="Also the time by this calibration, with an 80% interval."),
+    ] = None,
     explain: Annotated[bool, typer.Option("--explain", help="Print every formula with its numbers put in.")] = False,
     as_json: flags.Json = False,
 ) -> int:
@@ -71,11 +75,17 @@ def predict(
     subject = Subject(model=model, on=on, devices=devices, weights=weights, kv=kv, peak=peak, bandwidth=bandwidth)
     over = Over(tp=tp, pp=pp, ep=ep, dp_attention=dp_attention, lm_head=lm_head, link=link)
     if grids.wanted(on, grid, csv, chart):
-        if what_if or over != Over():
-            raise UsageError("a grid takes no --what-if and no --tp, --pp, --ep, --dp-attention or --link: drop it.")
+        if what_if or calibrated or over != Over():
+            raise UsageError(
+                "a grid takes no --what-if, --calibrated, --tp, --pp, --ep, --dp-attention or --link: drop it."
+            )
         return grids.draw(
             subject, grid, prompt=prompt, batch=batch, csv=csv, chart=chart, explain=explain, as_json=as_json
         )
     run = job(subject, prompt=prompt, answer=answer, batch=batch, over=over, changes=tuple(what_if or ()))
+    if calibrated:
+        from phasewise.jobs.calibrate import with_calibration
+
+        run = with_calibration(run, calibrated, subject, over)
     show.predicted(run, as_json=as_json, explain=explain)
     return 0

@@ -71,9 +71,18 @@ class Load(NamedTuple):
     wire_s: Array
     messages: Array
 
+    @property
+    def floor(self) -> Array:
+        """The plain roofline of each step: the slower of math and bytes, operation by operation, (steps,)."""
+        return np.asarray(np.maximum(self.compute_s, self.memory_s).sum(axis=1))
+
     def under(self, efficiency: Efficiency) -> Array:
         """Time of each step, (steps,)."""
         return efficiency.seconds(self)
+
+    def where(self, which: npt.NDArray[np.bool_]) -> Load:
+        """The steps where ``which`` (steps,) is true."""
+        return Load(*(part[which] for part in self))
 
 
 class Efficiency(msgspec.Struct, frozen=True, kw_only=True):
@@ -119,8 +128,7 @@ class Efficiency(msgspec.Struct, frozen=True, kw_only=True):
         walk = load.kernels * load.walk * self.walk_s
         compute = self.compute * np.where(load.attention > 0, self.attention, 1.0)
         busy = _corner(self.corner, load.compute_s / compute, load.memory_s / self.bandwidth, walk)
-        return busy + load.kernels * self.start_s
-
+        return np.asarray(busy + load.kernels * self.start_s)
 
     def free(self) -> Array:
         """Every parameter on the scale on which it is free, in the order of ``NAMES``.
@@ -231,8 +239,3 @@ def stack(loads: Sequence[Load]) -> Load:
             values = [np.pad(value, ((0, 0), (0, most - value.shape[1]))) for value in values]
         parts.append(np.concatenate(values))
     return Load(*parts)
-
-
-def some(load: Load, which: npt.NDArray[np.bool_]) -> Load:
-    """The steps of ``load`` where ``which`` is true."""
-    return Load(*(part[which] for part in load))

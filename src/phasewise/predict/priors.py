@@ -82,8 +82,8 @@ def class_of(machine: Machine) -> str:
 def prior(name: str, without: tuple[str, ...] = ()) -> Prior:
     """What is assumed of class ``name``; rows from data sets that begin with one of ``without`` are left out.
 
-    Several rows are averaged on the free scale, and how they differ adds to the spread. What a class has no row for is taken
-    from ``any``.
+    Several rows are averaged on the free scale, and how they differ adds to the spread. What a class has no row for is
+    taken from ``any``.
     """
     chosen = [_rows(name, parameter, without) or _rows(ANY, parameter, ()) for parameter in NAMES]
     values = [np.array([to_free(row.parameter, row.value) for row in rows]) for rows in chosen]

@@ -14,6 +14,7 @@ from pathlib import Path
 import msgspec
 
 from phasewise.errors import InputError
+from phasewise.record.calibration import Calibrated
 from phasewise.record.envelope import Envelope
 from phasewise.record.judgement import Judgement
 from phasewise.record.machine import Machine
@@ -52,6 +53,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     prediction: Prediction | None = None
     parallel: Parallel | None = None
     what_if: WhatIf | None = None
+    calibrated: Calibrated | None = None
     observation: Observation | None = None
     judgement: Judgement | None = None
     remedies: Remedies | None = None

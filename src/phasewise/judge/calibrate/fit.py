@@ -87,8 +87,8 @@ def _descend(misses: Callable[[Array], Array], prior: Prior, start: Array) -> _D
 
         found = least_squares(residuals, middle, x_scale=prior.spread, max_nfev=60)
         middle = found.x
-        covariance = np.linalg.inv(found.jac.T @ found.jac)
-        points = found.jac[:count]
+        slopes = np.asarray(found.jac, dtype=float)
+        covariance, points = np.linalg.inv(slopes.T @ slopes), slopes[:count]
         spare = max(count - float(np.trace(points @ covariance @ points.T)), 1.0)
         used, usual = scatter, _USUAL * float(np.median(np.abs(misses(middle)))) * np.sqrt(count / spare)
         scatter = float(np.clip(usual, _LEAST, _MOST))

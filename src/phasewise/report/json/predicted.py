@@ -5,7 +5,7 @@ from __future__ import annotations
 from phasewise.record.prediction import Napkin, Prediction, StepPrediction
 from phasewise.record.quantity import Quantity, predicted
 from phasewise.record.run import Run
-from phasewise.report.json import parallel, whatif
+from phasewise.report.json import calibrated, parallel, whatif
 from phasewise.report.json.closing import close
 from phasewise.report.json.leaves import Missing, document
 from phasewise.report.json.scaling import scaling
@@ -18,7 +18,8 @@ def prediction(run: Run) -> dict[str, object]:
     """What the physics allows, every leaf in SI. Ends with the recap."""
     head = {"schema": run.schema, "run": run.envelope, "status": run.envelope.status}
     model = {"model": run.model or Missing("no model is known")}
-    return close(run, document({**head, **model, **sections(run), **parallel.sections(run), **whatif.sections(run)}))
+    beside = {**parallel.sections(run), **whatif.sections(run), **calibrated.sections(run)}
+    return close(run, document({**head, **model, **sections(run), **beside}))
 
 
 def sections(run: Run) -> dict[str, object]:

@@ -10,7 +10,7 @@ from rich.text import Text
 from phasewise.record.prediction import Prediction
 from phasewise.record.run import Run
 from phasewise.record.scaling import Scaling
-from phasewise.report.terminal import parallel, whatif
+from phasewise.report.terminal import calibrated, parallel, whatif
 from phasewise.report.terminal.layout import Bars, Grid, bullets, indented, section, sentence
 from phasewise.report.view import heading, predicted, scaling, words
 from phasewise.report.view.recap import recap
@@ -24,6 +24,7 @@ def prediction(run: Run, explain: bool = False) -> RenderableType:
     return Group(
         *_napkin(run, found),
         *_counted(run, found),
+        *calibrated.sections(run),
         section(predicted.batches(found).title, Grid(predicted.batches(found))),
         *([section(*_scaling(found.scaling))] if found.scaling else []),
         section(predicted.lengths(found).title, Grid(predicted.lengths(found))),

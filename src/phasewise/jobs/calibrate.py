@@ -1,0 +1,163 @@
+"""The job behind `phasewise calibrate`, and what `predict --calibrated` takes from it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from phasewise.errors import UsageError
+from phasewise.hardware import catalogue
+from phasewise.jobs.subject import Subject
+from phasewise.jobs.target import model_file
+from phasewise.judge.calibrate import apply, points
+from phasewise.judge.calibrate import calibrate as fitting
+from phasewise.model.load import load as load_model
+from phasewise.model.model import Model
+from phasewise.predict.priors import class_of, prior
+from phasewise.predict.roofline import Roof, roofs
+from phasewise.record import calibration as kept
+from phasewise.record import run as runs
+from phasewise.record.calibration import Calibrated, Calibration, Point
+from phasewise.record.machine import Machine
+from phasewise.record.prediction import Prediction
+from phasewise.record.run import Run
+
+PRIOR = "prior"
+"""In place of a name: what is assumed of the accelerator's class."""
+
+_SAME_BYTES = 0.01
+"""How far the weights of a model that is loaded again may be from those that the run had."""
+
+
+class Options(msgspec.Struct, frozen=True, kw_only=True):
+    """What to fit and how to keep it; see `phasewise calibrate --help`."""
+
+    sources: tuple[Path, ...]
+    subject: Subject = Subject()
+    name: str | None = None
+    engine: str = ""
+
+
+class Calibrating(NamedTuple):
+    """A calibration and the file that it is kept in."""
+
+    calibration: Calibration
+    file: Path
+
+
+def calibrate(options: Options) -> Calibrating:
+    """Fit the points of every source and keep the result by name.
+
+    Raises:
+        UsageError: nothing to fit, or sources that are not of one model on one machine.
+        ImpossibleMeasurement: a point that is faster than its floor.
+    """
+    if options.name is not None:
+        kept.check_name(options.name)
+    csvs = [path for path in options.sources if path.suffix.lower() == ".csv"]
+    loaded = [runs.load(path) for path in options.sources if path not in csvs]
+    found: list[Point] = [point for path in csvs for point in points.from_csv(path)]
+    notes: list[str] = []
+    for run in loaded:
+        seen, about = points.from_run(run)
+        found += seen
+        notes += about
+    model, machine = _model(options.subject, loaded), _machine(options.subject, loaded)
+    subject = fitting.Subject(
+        name=options.name or _slug(f"{model.name}-{machine.name}"),
+        engine=options.engine or ", ".join(dict.fromkeys(run.target.engine for run in loaded if run.target)),
+        model=model,
+        machine=machine,
+        link_rate=link_rate(machine),
+        prior=prior(class_of(machine)),
+    )
+    result = fitting.calibrate(subject, points.merged(found), notes)
+    return Calibrating(result, kept.save(result))
+
+
+def calibrated(name: str, model: Model, machine: Machine, prediction: Prediction) -> Calibrated:
+    """What the calibration kept by ``name``, or the prior, says of ``prediction``.
+
+    Raises:
+        UsageError: no calibration of that name, or one that is relative to other ceilings.
+    """
+    if name == PRIOR:
+        outlook, roof = apply.from_prior(prior(class_of(machine))), roofs(model, machine)[0]
+    else:
+        calibration = kept.load(name)
+        outlook, roof = apply.from_calibration(calibration, model, machine), _same_basis(calibration, model, machine)
+    return apply.apply(outlook, apply.Scene(model, roof, machine.devices, link_rate(machine)), prediction)
+
+
+def link_rate(machine: Machine) -> float | None:
+    """Bytes/s between two of ``machine``'s devices by the catalogue; None when it does not say."""
+    try:
+        return catalogue.find(machine.name).link_rate or None
+    except UsageError:
+        return None
+
+
+def _same_basis(calibration: Calibration, model: Model, machine: Machine) -> Roof:
+    for roof in roofs(model, machine):
+        if roof.basis == calibration.basis:
+            return roof
+    raise UsageError(
+        f"{calibration.name} was fitted against {calibration.basis} ceilings, which {machine.name} does not have here: "
+        "predict against the same, or calibrate again."
+    )
+
+
+def _model(subject: Subject, loaded: Sequence[Run]) -> Model:
+    stated = subject.load_model()
+    if stated is not None:
+        return stated
+    facts = [run.model for run in loaded]
+    if not facts or None in facts:
+        raise UsageError(
+            "say what was measured with --model: a catalogue name, a config.json, a model directory, a GGUF file."
+        )
+    if len({one.name for one in facts if one}) > 1:
+        names = ", ".join(sorted({one.name for one in facts if one}))
+        raise UsageError(f"the runs are of different models ({names}): calibrate each on its own.")
+    return _again(loaded[0])
+
+
+def _again(run: Run) -> Model:
+    """The model of ``run``, loaded from where the run had it."""
+    assert run.model is not None
+    target = run.target.name if run.target else ""
+    file = (
+        model_file(None if target == "embedded" else target)
+        if target == "embedded" or target.startswith("gguf:")
+        else None
+    )
+    try:
+        found = load_model(str(file) if file else run.model.name)
+    except UsageError:
+        found = None
+    if found is None or abs(found.resident_bytes / run.model.weight_bytes.value - 1) > _SAME_BYTES:
+        raise UsageError(
+            f"{run.envelope.id} does not say where its model lies: give --model, and --weights where they differ."
+        )
+    return found
+
+
+def _machine(subject: Subject, loaded: Sequence[Run]) -> Machine:
+    stated = subject.load_machine()
+    if stated is not None:
+        return stated
+    machines = [run.machine for run in loaded if run.machine]
+    if not machines:
+        raise UsageError("say what it ran on: --on h100-sxm, --on this, or --peak and --bandwidth together.")
+    if len({one.name for one in machines}) > 1:
+        names = ", ".join(sorted({one.name for one in machines}))
+        raise UsageError(f"the runs are of different machines ({names}): calibrate each on its own.")
+    return machines[0]
+
+
+def _slug(text: str) -> str:
+    return re.sub(r"[^A-Za-z0-9.]+", "-", text).strip("-.")[:80] or "calibration"

@@ -1,0 +1,46 @@
+"""A calibration, and what it says of a prediction."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from rich.console import Group, RenderableType
+
+from phasewise.record.calibration import Calibration
+from phasewise.record.run import Run
+from phasewise.report.terminal.layout import Grid, bullets, section, sentence
+from phasewise.report.view import calibrated as view
+from phasewise.report.view import words
+
+
+def calibration(found: Calibration, file: Path) -> RenderableType:
+    """The whole calibration, and how to use it."""
+    return Group(
+        sentence(view.headline(found), "bold"),
+        section("Parameters", Grid(view.parameters(found))),
+        section("Points", Grid(view.points(found))),
+        *([section("What the points do not say", bullets(map(words.clean, found.notes)))] if found.notes else []),
+        section(
+            "Kept",
+            sentence(f"Kept in {file}"),
+            sentence(
+                f"Use it: phasewise predict {words.name(found.model)} --on {words.name(found.machine)} "
+                f"--calibrated {words.name(found.name)}"
+            ),
+        ),
+    )
+
+
+def sections(run: Run) -> Iterator[RenderableType]:
+    """Floor and calibrated time of each step of a prediction, with the interval; nothing without a calibration."""
+    found = run.calibrated
+    if found is None:
+        return
+    yield section(
+        f"Calibrated ({words.name(found.name)})",
+        sentence(f"{words.clean(found.about).capitalize()}."),
+        Grid(view.steps(found)),
+        sentence(view.request(found)),
+        *([bullets(map(words.clean, found.notes))] if found.notes else []),
+    )
