@@ -23,9 +23,10 @@ sys.path.insert(0, str(Path(__file__).parent))
 from accuracy_sets import kernels, serving, splitwise, vidur
 from accuracy_sets.common import DATA, Cell, Words
 from accuracy_sets.models import bloom
+
 from phasewise.judge.calibrate.fit import fit
-from phasewise.judge.calibrate.interval import hold_out, interval
-from phasewise.predict.efficiency import Array
+from phasewise.judge.calibrate.interval import assumed_interval, hold_out, interval
+from phasewise.predict.efficiency import Array, stack
 from phasewise.predict.priors import prior
 
 DRAWS = 20
@@ -115,6 +116,15 @@ def show(scores: Scores, targets: dict[str, Target], draws: int = DRAWS) -> None
         print(f"  {start}: {target.verdict(scores.calibrated[np.char.startswith(scores.line, start)])}")
 
 
+def unseen(cell: Cell) -> None:
+    """A line on what the prior alone says of all points, those of other data sets being all that it knows."""
+    low, high = assumed_interval(cell.prior, cell.load)
+    errors = np.abs(cell.prior.efficiency.seconds(cell.load) / cell.seconds - 1)
+    covered = 100 * ((low <= cell.seconds) & (cell.seconds <= high)).mean()
+    width = 100 * np.median(np.sqrt(high / low) - 1)
+    print(f"  nothing seen (prior): {_pair(errors)}, 80% covers {covered:.0f}%, ± {width:.0f}%")
+
+
 def _row(name: str, scores: Scores, which: Array, draws: int) -> None:
     plain, calibrated = scores.plain[which], scores.calibrated[which]
     print(
@@ -130,13 +140,15 @@ def _pair(errors: Array) -> str:
 
 def run_splitwise() -> None:
     print(f"\nsplitwise ({splitwise.EXCLUDED})")
-    found = []
+    found, constants = [], []
     for cell in splitwise.cells(bloom()):
         print(f" {cell.subject}, 10 settings of {cell.point.max() + 1} seen, prefill and decode of each")
         found.append(score(cell))
         show(found[-1], {})
-        constant = _constant(cell)
-        print(f"  a constant (the cell's median of the other points) for decode: {_pair(constant)}")
+        unseen(cell)
+        constants.append(_constant(cell))
+        print(f"  a constant for decode, the median of the other points of its tp: {_pair(constants[-1])}")
+    print(f" both models: a constant for decode {_pair(np.concatenate(constants))}")
     together = _joined(found)
     for phase, target in {"prefill": median(0.15), "decode": mean(0.05)}.items():
         print(f" both models, {phase}: {target.verdict(together.calibrated[together.phase == phase])}")
@@ -154,13 +166,16 @@ def _constant(cell: Cell) -> Array:
 
 def run_vidur() -> None:
     print("\nvidur, matmuls of one layer, 10 settings of a model seen")
-    found = [(cell.subject, score(cell, 5)) for cell in vidur.cells()]
+    cells = list(vidur.cells())
+    found = [(cell.subject, score(cell, 5)) for cell in cells]
     for subject, one in found:
         parts = [
             f"{band} {_pair(one.calibrated[np.char.startswith(one.line, band)])}" for band in ("prefill", "decode")
         ]
         print(f"  {subject:32} {', '.join(parts)}")
     show(_joined([one for _, one in found]), {"prefill": mean(0.06), "decode": mean(0.04)}, 5)
+    every = np.concatenate([cell.seconds for cell in cells])
+    unseen(cells[0]._replace(load=stack([cell.load for cell in cells]), seconds=every))
 
 
 def run_kernels() -> None:
@@ -170,16 +185,19 @@ def run_kernels() -> None:
         print(f"\n{cell.data}, {cell.subject}, 10 shapes seen")
         prefill, decode = limits[machine]
         show(score(cell), {"prefill": mean(prefill), "decode": mean(decode)})
+        unseen(cell)
     for cell in kernels.mixtures():
         print(
             f"\n{cell.data} (expected distinct experts, power-law routing, at most 64 tokens), {cell.subject}, 10 seen"
         )
         show(score(cell), {"decode tp1": mean(0.20)})
+        unseen(cell)
 
 
 def run_serving() -> None:
     runs = serving.served()
     print(f"\nserving, TPOT of {len(runs.seconds)} runs; the fit sees no run of the model that is scored")
+    print(f"({runs.left_out} more are left out: as they say, their devices cannot share the model)")
     assumed = prior("hbm", without=("serving",))
     held = hold_out(runs.times, runs.seconds, assumed, runs.model)
     low, high = np.zeros(len(runs.seconds)), np.zeros(len(runs.seconds))

@@ -56,15 +56,15 @@ def query(file: Path, select: str) -> list[tuple[Any, ...]]:
         return connection.execute(select.replace("FILE", f"'{file}'")).fetchall()
 
 
-def roof(accelerator: str, dtype: str = "bf16", devices: int = 1) -> Roof:
-    """The datasheet ceilings of ``devices`` accelerators together."""
+def roof(accelerator: str, dtype: str = "bf16") -> Roof:
+    """The datasheet ceilings of one accelerator."""
     row = catalogue.find(accelerator)
     peak = next(row.peaks[one] for one in (dtype, "fp8", "bf16") if one in row.peaks)
     return Roof(
         basis="datasheet",
         dtype=dtype,
-        compute=assumed(peak * devices, "FLOP/s", row.source),
-        bandwidth=assumed(row.bandwidth * devices, "B/s", row.source),
+        compute=assumed(peak, "FLOP/s", row.source),
+        bandwidth=assumed(row.bandwidth, "B/s", row.source),
     )
 
 

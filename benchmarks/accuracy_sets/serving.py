@@ -10,20 +10,21 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from accuracy_sets.common import DATA, Words, query, roof
+from accuracy_sets.common import DATA, Words, query
+from phasewise.errors import UsageError
 from phasewise.hardware import catalogue
 from phasewise.judge.calibrate.fit import Times
-from phasewise.model import work
 from phasewise.model.load import load as load_model
-from phasewise.model.model import Model
 from phasewise.model.passes import Pass
-from phasewise.model.work import Operation
-from phasewise.predict.efficiency import ACTIVATION, Array, Efficiency, Load, of_operations, stack
+from phasewise.predict.efficiency import Array, Efficiency, Load, load, stack
+from phasewise.predict.parallel import link
+from phasewise.predict.parallel.layout import Layout
+from phasewise.predict.parallel.spread import Spread
+from phasewise.predict.roofline import roofs
 
 FILE = DATA / "serving" / "silicon_sample.csv"
 CONFIGS = DATA.parent / "configs"
@@ -34,14 +35,13 @@ MODELS = {
     "Qwen3-32B": "Qwen__Qwen3-32B.json",
     "Llama-3.1-8B": "meta-llama__Meta-Llama-3.1-8B.json",
 }
+MIXTURES = ("DeepSeek", "Qwen3-235B")
 SYSTEMS = {"b200_sxm": "b200-sxm", "b300_sxm": "b300-sxm"}
 FORMATS = {"fp8": "fp8", "fp4": "nvfp4", None: None}
 
 _SELECT = """
 select id, backend, model_path, system, precision, isl, osl, batch_size, tp_size, attention_dp_size, moe_tp_size,
 moe_ep_size, silicon_tpot_ms from FILE where mode = 'agg'"""
-
-_REPLICATED = ("norm", "router")
 
 
 class Run(NamedTuple):
@@ -51,8 +51,7 @@ class Run(NamedTuple):
     system: str
     backend: str
     weights: str | None
-    devices: int
-    data_parallel: bool
+    layout: Layout
     prompt: int
     answer: int
     concurrency: int
@@ -60,24 +59,27 @@ class Run(NamedTuple):
 
 
 class Served(NamedTuple):
-    """All runs: model of each, their times under an efficiency, as measured, and the plain roofline."""
+    """All runs: model of each, their times under an efficiency, as measured, the plain roofline, how many left out."""
 
     model: Words
     system: Words
     times: Times
     seconds: Array
     floor: Array
+    left_out: int
 
 
 def served() -> Served:
     """Every distinct run; a token waits for a decode step and for the prefills of the other requests' prompts.
 
-    While a request decodes, each of the other requests of the same concurrency starts anew about once: their prompts
-    take (concurrency - 1) prefills for every ``answer`` tokens.
+    While a request decodes, each of the other requests of its group starts anew about once: their prompts take
+    (requests of the group - 1) prefills for every ``answer`` tokens. Runs whose devices cannot share the model as they
+    say (128 heads over 72 devices) are left out.
     """
-    runs = list(dict.fromkeys(_runs()))
+    listed = list(dict.fromkeys(_runs()))
+    runs = [run for run in listed if _can_be(run)]
     decode, prefill = stack([_decode(run) for run in runs]), stack([_prefill(run) for run in runs])
-    others = np.array([(run.concurrency - 1) / run.answer for run in runs])
+    others = np.array([max(run.concurrency / run.layout.dp - 1, 0.0) / run.answer for run in runs])
 
     def times(efficiency: Efficiency) -> Array:
         return np.asarray(efficiency.seconds(decode) + others * efficiency.seconds(prefill))
@@ -88,6 +90,7 @@ def served() -> Served:
         times=times,
         seconds=np.array([run.tpot_s for run in runs]),
         floor=decode.floor,
+        left_out=len(listed) - len(runs),
     )
 
 
@@ -101,13 +104,15 @@ def _run(name: str, backend: str, path: str, system: str, precision: str | None,
     tp, dp, moe_tp, moe_ep = (max(int(n or 1), 1) for n in (tp, dp, moe_tp, moe_ep))
     squared = moe_tp == moe_ep > 1 and tp * dp == moe_tp * moe_ep
     concurrency = re.search(r"_c(\d+)_", name)
+    model = next(model for model in MODELS if model in path)
+    devices = moe_tp if squared else max(tp * dp, moe_tp * moe_ep)
+    attention = Layout(dp=devices, ep=devices if model in MIXTURES else 1) if dp > 1 else Layout(tp=devices)
     return Run(
-        model=next(model for model in MODELS if model in path),
+        model=model,
         system=SYSTEMS.get(system, system.replace("_", "-")),
         backend=backend,
         weights=FORMATS[precision],
-        devices=moe_tp if squared else max(tp * dp, moe_tp * moe_ep),
-        data_parallel=dp > 1,
+        layout=attention,
         prompt=prompt,
         answer=answer,
         concurrency=int(concurrency[1]) if concurrency else int(batch) * dp,
@@ -115,47 +120,25 @@ def _run(name: str, backend: str, path: str, system: str, precision: str | None,
     )
 
 
-@functools.cache
-def _model(name: str, weights: str | None) -> Model:
-    path = CONFIGS / MODELS[name]
-    return load_model(str(Path(path)), weights=weights)
-
-
 def _decode(run: Run) -> Load:
-    one = Pass(1.0, run.prompt + run.answer / 2, float(run.concurrency), decode=True)
-    return _load(run, one, answers=float(run.concurrency), tokens=float(run.concurrency))
+    return load(_spread(run), Pass(1.0, run.prompt + run.answer / 2, float(run.concurrency), decode=True))
 
 
 def _prefill(run: Run) -> Load:
-    return _load(run, Pass(float(run.prompt)), prompts=1.0, tokens=float(run.prompt))
+    """One prompt for each group of devices that attends for itself: the groups go through the layers in step."""
+    return load(_spread(run), Pass(float(run.prompt), 0.0, float(run.layout.dp)))
 
 
-def _load(run: Run, one: Pass, *, tokens: float, prompts: float = 0.0, answers: float = 0.0) -> Load:
-    model, n = _model(run.model, run.weights), run.devices
-    accelerator = catalogue.find(run.system)
-    dtype = next(dtype for dtype in model.compute if dtype in accelerator.peaks)
-    layers = float(model.architecture.layers)
-    sent = 2 * layers * 2 * (n - 1) / n * tokens * model.architecture.hidden * ACTIVATION
-    return of_operations(
-        [_share(op, run) for op in work.step(model, one).operations],
-        roof(run.system, dtype),
-        layers=layers,
-        prompts=prompts,
-        answers=answers,
-        wire_s=sent / accelerator.link_rate if accelerator.link_rate else 0.0,
-        messages=2 * layers if n > 1 else 0.0,
-    )
+def _can_be(run: Run) -> bool:
+    try:
+        _ = _spread(run).own
+    except UsageError:
+        return False
+    return True
 
 
-def _share(op: Operation, run: Run) -> Operation:
-    """What one device does: a part of everything, but norms and router whole; all attention weights with data-parallel
-    attention, and without it all of the latent that MLA caches."""
-    n = run.devices
-    whole_weights = op.name in _REPLICATED or (run.data_parallel and op.name in ("qkv", "output"))
-    whole_cache = op.name == "attention" and run.model == "DeepSeek" and not run.data_parallel
-    return Operation(
-        op.name,
-        op.flops / n,
-        op.weight_bytes / (1 if whole_weights else n),
-        op.kv_bytes / (1 if whole_cache else n),
-    )
+@functools.cache
+def _spread(run: Run) -> Spread:
+    model = load_model(str(CONFIGS / MODELS[run.model]), weights=run.weights)
+    machine = catalogue.machine(catalogue.find(run.system))
+    return Spread(model, run.layout, roofs(model, machine)[0], link.of(machine))

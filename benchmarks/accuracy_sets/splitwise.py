@@ -16,6 +16,9 @@ from phasewise.model.load import load as load_model
 from phasewise.model.model import Model
 from phasewise.model.passes import Pass
 from phasewise.predict.efficiency import Load, load, stack
+from phasewise.predict.parallel import link
+from phasewise.predict.parallel.layout import Layout
+from phasewise.predict.parallel.spread import Spread
 from phasewise.predict.priors import prior
 
 FILE = DATA / "splitwise" / "perf_model_a100.csv"
@@ -65,5 +68,5 @@ def _cell(name: str, model: Model, rows: list[tuple[float, ...]]) -> Cell:
 
 
 def _load(model: Model, one: Pass, tp: int) -> Load:
-    rate = catalogue.find(ACCELERATOR).link_rate
-    return load(model, roof(ACCELERATOR, devices=tp), one, devices=tp, link_rate=rate)
+    joined = link.of(catalogue.machine(catalogue.find(ACCELERATOR)))
+    return load(Spread(model, Layout(tp=tp), roof(ACCELERATOR), joined), one)

@@ -10,20 +10,21 @@ from typing import NamedTuple
 import msgspec
 
 from phasewise.errors import UsageError
-from phasewise.hardware import catalogue
+from phasewise.jobs.predict import Over
 from phasewise.jobs.subject import Subject
 from phasewise.jobs.target import model_file
 from phasewise.judge.calibrate import apply, points
 from phasewise.judge.calibrate import calibrate as fitting
 from phasewise.model.load import load as load_model
 from phasewise.model.model import Model
+from phasewise.predict.parallel import link
+from phasewise.predict.parallel.spread import Spread
 from phasewise.predict.priors import class_of, prior
 from phasewise.predict.roofline import Roof, roofs
-from phasewise.record import calibration as kept
+from phasewise.record import calibration as calibrations
 from phasewise.record import run as runs
-from phasewise.record.calibration import Calibrated, Calibration, Point
+from phasewise.record.calibration import Calibration, Point
 from phasewise.record.machine import Machine
-from phasewise.record.prediction import Prediction
 from phasewise.record.run import Run
 
 PRIOR = "prior"
@@ -57,7 +58,7 @@ def calibrate(options: Options) -> Calibrating:
         ImpossibleMeasurement: a point that is faster than its floor.
     """
     if options.name is not None:
-        kept.check_name(options.name)
+        calibrations.check_name(options.name)
     csvs = [path for path in options.sources if path.suffix.lower() == ".csv"]
     loaded = [runs.load(path) for path in options.sources if path not in csvs]
     found: list[Point] = [point for path in csvs for point in points.from_csv(path)]
@@ -72,42 +73,43 @@ def calibrate(options: Options) -> Calibrating:
         engine=options.engine or ", ".join(dict.fromkeys(run.target.engine for run in loaded if run.target)),
         model=model,
         machine=machine,
-        link_rate=link_rate(machine),
+        link=link.of(machine),
         prior=prior(class_of(machine)),
     )
     result = fitting.calibrate(subject, points.merged(found), notes)
-    return Calibrating(result, kept.save(result))
+    return Calibrating(result, calibrations.save(result))
 
 
-def calibrated(name: str, model: Model, machine: Machine, prediction: Prediction) -> Calibrated:
-    """What the calibration kept by ``name``, or the prior, says of ``prediction``.
+def with_calibration(run: Run, name: str, subject: Subject, over: Over) -> Run:
+    """The prediction ``run`` of ``subject``, with what the calibration kept by ``name``, or the prior, says of it.
 
     Raises:
-        UsageError: no calibration of that name, or one that is relative to other ceilings.
+        UsageError: no calibration of that name, one that is relative to other ceilings, or pipeline parallelism.
     """
+    model, machine = subject.load_model(), subject.load_machine()
+    if model is None or machine is None or run.prediction is None:
+        raise UsageError("--calibrated needs a model and a machine: phasewise predict llama-3-8b --on h100-sxm.")
+    if over.pp > 1:
+        raise UsageError("a calibration does not know what pipeline stages wait for: drop --pp or --calibrated.")
+    layout = over.layout(subject.devices)
+    joined = link.stated(over.link, machine) if over.link else link.of(machine)
     if name == PRIOR:
-        outlook, roof = apply.from_prior(prior(class_of(machine))), roofs(model, machine)[0]
+        spread = Spread(model, layout, fitting.roof_of(model, machine), joined)
+        outlook = apply.from_prior(prior(class_of(machine)))
     else:
-        calibration = kept.load(name)
-        outlook, roof = apply.from_calibration(calibration, model, machine), _same_basis(calibration, model, machine)
-    return apply.apply(outlook, apply.Scene(model, roof, machine.devices, link_rate(machine)), prediction)
+        kept = calibrations.load(name)
+        spread = Spread(model, layout, _same_basis(kept, model, machine), joined)
+        outlook = apply.from_calibration(kept, spread, machine.name)
+    return msgspec.structs.replace(run, calibrated=apply.apply(outlook, spread, run.prediction))
 
 
-def link_rate(machine: Machine) -> float | None:
-    """Bytes/s between two of ``machine``'s devices by the catalogue; None when it does not say."""
-    try:
-        return catalogue.find(machine.name).link_rate or None
-    except UsageError:
-        return None
-
-
-def _same_basis(calibration: Calibration, model: Model, machine: Machine) -> Roof:
-    for roof in roofs(model, machine):
-        if roof.basis == calibration.basis:
+def _same_basis(kept: Calibration, model: Model, machine: Machine) -> Roof:
+    for roof in roofs(model, msgspec.structs.replace(machine, devices=1)):
+        if roof.basis == kept.basis:
             return roof
     raise UsageError(
-        f"{calibration.name} was fitted against {calibration.basis} ceilings, which {machine.name} does not have here: "
-        "predict against the same, or calibrate again."
+        f"{kept.name} was fitted against {kept.basis} ceilings, which {machine.name} does not have here: predict against "
+        "the same, or calibrate again."
     )
 
 

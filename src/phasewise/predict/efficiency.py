@@ -23,9 +23,9 @@ import numpy as np
 import numpy.typing as npt
 
 from phasewise.model import work
-from phasewise.model.model import Model
 from phasewise.model.passes import Count, Pass
 from phasewise.model.work import Operation
+from phasewise.predict.parallel.spread import Spread
 from phasewise.predict.roofline import Roof
 
 Array = npt.NDArray[np.float64]
@@ -38,9 +38,6 @@ LONGEST_WALK = 2048.0
 
 _ONCE = ("lm_head", "encoder", "vision")
 """Operations that are not one kernel in each layer."""
-
-ACTIVATION = 2.0
-"""Bytes of an activation that devices exchange: 16 bit."""
 
 
 class Load(NamedTuple):
@@ -126,7 +123,7 @@ class Efficiency(msgspec.Struct, frozen=True, kw_only=True):
 
     def _operations(self, load: Load) -> Array:
         walk = load.kernels * load.walk * self.walk_s
-        compute = self.compute * np.where(load.attention > 0, self.attention, 1.0)
+        compute: Array = self.compute * np.where(load.attention > 0, self.attention, 1.0)
         busy = _corner(self.corner, load.compute_s / compute, load.memory_s / self.bandwidth, walk)
         return np.asarray(busy + load.kernels * self.start_s)
 
@@ -165,30 +162,26 @@ def _from_free(name: str, x: float) -> float:
 
 def _corner(sharpness: float, *parts: Array) -> Array:
     """(Σ partᵖ)^(1/p), scaled by the largest part so that nothing over- or underflows."""
-    most = np.maximum(np.max(parts, axis=0), 1e-30)
-    total: Array = sum((part / most) ** sharpness for part in parts)
-    return most * total ** (1 / sharpness)
+    stacked = np.stack(np.broadcast_arrays(*parts))
+    most: Array = np.maximum(stacked.max(axis=0), 1e-30)
+    return np.asarray(most * ((stacked / most) ** sharpness).sum(axis=0) ** (1 / sharpness))
 
 
-def load(model: Model, roof: Roof, *passes: Pass, devices: int = 1, link_rate: float | None = None) -> Load:
-    """The load of one step that makes all of ``passes``; arrays in them make one step each.
+def load(spread: Spread, *passes: Pass) -> Load:
+    """The load of one device of ``spread`` in a step that makes all of ``passes``; arrays in them make one step each.
 
-    ``devices`` share it by tensor parallelism, ``roof`` is of all of them together: each gets an equal part of every
-    operation, and two all-reduces a layer join the parts, each of 2·(n − 1)/n times the activations over the link of
-    ``link_rate`` bytes/s (None: unknown, so that only the latency of messages counts).
+    Without a link only the latency of messages counts. What stages of a pipeline wait for each other is not in it.
     """
-    shape = model.architecture
-    layers = float(shape.layers)
-    tokens: Count = sum((one.all_tokens for one in passes), 0.0)
-    sent = 2.0 * layers * 2.0 * (devices - 1) / devices * tokens * shape.hidden * ACTIVATION
+    step = spread.step(*passes)
+    rate = spread.link.rate.value if spread.link else math.inf
     return of_operations(
-        work.step(model, *passes).operations,
-        roof,
-        layers=layers,
+        step.work.operations,
+        spread.roof,
+        layers=float(spread.model.architecture.layers),
         prompts=sum((one.batch for one in passes if not one.decode), 0.0),
         answers=sum((one.batch for one in passes if one.decode), 0.0),
-        wire_s=sent / link_rate if link_rate else 0.0,
-        messages=2.0 * layers if devices > 1 else 0.0,
+        wire_s=sum((one.times * one.sent / rate for one in step.collectives), 0.0),
+        messages=sum(one.times for one in step.collectives),
     )
 
 

@@ -7,26 +7,19 @@ from typing import NamedTuple
 
 import numpy as np
 
-from phasewise.judge.calibrate.interval import COVERAGE, interval
-from phasewise.model.model import Model
+from phasewise.judge.calibrate.interval import COVERAGE, assumed_interval, interval
 from phasewise.model.passes import Count, Pass
-from phasewise.predict.efficiency import Array, Efficiency, Load, from_free, load
+from phasewise.predict.efficiency import Array, Efficiency, Load, load
+from phasewise.predict.parallel.layout import Layout
+from phasewise.predict.parallel.spread import Spread
 from phasewise.predict.priors import Prior
-from phasewise.predict.roofline import Roof
 from phasewise.record.calibration import Calibrated, CalibratedStep, Calibration, Point
-from phasewise.record.machine import Machine
 from phasewise.record.observation import Phase
 from phasewise.record.prediction import Prediction
 from phasewise.record.quantity import Quantity, predicted
 
 REACH = 2.0
 """So many times beyond the largest setting that was measured, or below the smallest, no interval is claimed."""
-
-_IN_80 = 1.2816
-"""Standard deviations on each side that hold 80% of a normal distribution."""
-
-_SCATTER = 0.15
-"""What a step scatters around its form when nothing was measured."""
 
 _SAMPLES = 64
 """Steps of a request that its mean is taken over; a step's time hardly bends between them."""
@@ -56,24 +49,11 @@ class Outlook(NamedTuple):
     notes: tuple[str, ...]
 
 
-class Scene(NamedTuple):
-    """What is predicted: a model under the roof of ``devices`` together."""
-
-    model: Model
-    roof: Roof
-    devices: int
-    link_rate: float | None
-
-    def load(self, one: Pass) -> Load:
-        """Of a step of one device."""
-        return load(self.model, self.roof, one, devices=self.devices, link_rate=self.link_rate)
-
-
-def from_calibration(kept: Calibration, model: Model, machine: Machine) -> Outlook:
-    """What ``kept`` says of ``model`` on ``machine``; no interval for other than was measured."""
+def from_calibration(kept: Calibration, spread: Spread, machine: str) -> Outlook:
+    """What ``kept`` says of ``spread`` on ``machine``; no interval for other than was measured."""
     folds = [Efficiency(**fold) for fold in kept.folds]
     efficiency = Efficiency(**{name: found.value for name, found in kept.parameters.items()})
-    elsewhere = _elsewhere(kept, model, machine)
+    elsewhere = _elsewhere(kept, spread, machine)
 
     def ends(of: Load, phase: Phase) -> tuple[Array, Array] | None:
         mine = [one for one in kept.points if one.point.phase == phase]
@@ -97,16 +77,17 @@ def from_calibration(kept: Calibration, model: Model, machine: Machine) -> Outlo
     )
 
 
-def _elsewhere(kept: Calibration, model: Model, machine: Machine) -> str:
-    if machine.name != kept.machine:
-        return f"the points are of {kept.machine}, not of {machine.name}"
+def _elsewhere(kept: Calibration, spread: Spread, machine: str) -> str:
+    model, layout = spread.model, spread.layout
+    if machine != kept.machine:
+        return f"the points are of {kept.machine}, not of {machine}"
     if model.name != kept.model:
         return f"the points are of {kept.model}, not of {model.name}"
     if (model.weights_format, model.kv_format) != (kept.weights, kept.kv):
         return f"the points are of weights in {kept.weights} and a KV cache in {kept.kv}"
     devices = sorted({one.point.devices for one in kept.points})
-    if not devices[0] <= machine.devices <= devices[-1]:
-        return f"the points are of tp {', '.join(map(str, devices))}, not of {machine.devices}"
+    if layout != Layout(tp=layout.tp) or not devices[0] <= layout.tp <= devices[-1]:
+        return f"the points are of TP={', '.join(map(str, devices))}, not of {layout}"
     return ""
 
 
@@ -125,60 +106,52 @@ def _outside(setting: Setting, points: Sequence[Point]) -> str:
 def from_prior(prior: Prior) -> Outlook:
     """What is assumed of a class of machines; the interval spreads every parameter as the prior does."""
 
-    def ends(of: Load, phase: Phase) -> tuple[Array, Array]:
-        middle = np.log(prior.efficiency.seconds(of))
-        variance = np.full(middle.shape, _SCATTER**2)
-        for number, spread in enumerate(prior.spread):
-            step = np.zeros(len(prior.free))
-            step[number] = spread
-            up, down = (np.log(from_free(prior.free + sign * step).seconds(of)) for sign in (1, -1))
-            variance += ((up - down) / 2) ** 2
-        wide = _IN_80 * np.sqrt(variance)
-        return np.exp(middle - wide), np.exp(middle + wide)
-
     return Outlook(
         name="prior",
         about=f"assumed of {prior.about}",
         efficiency=prior.efficiency,
-        ends=ends,
+        ends=lambda of, phase: assumed_interval(prior, of),
         why_none=lambda setting: "",
         notes=("Nothing was measured: every parameter is assumed. `phasewise calibrate` measures them.",),
     )
 
 
-def apply(outlook: Outlook, scene: Scene, found: Prediction) -> Calibrated:
+def apply(outlook: Outlook, spread: Spread, found: Prediction) -> Calibrated:
     """The steps and the request of ``found`` as ``outlook`` sees them."""
 
-    def step(phase: Phase, tokens: float, batch: float, context: float) -> CalibratedStep:
-        return _step(outlook, scene, Setting(phase, tokens, batch, context))
+    def prefill(tokens: int, batch: int, floor_s: float) -> CalibratedStep:
+        return _step(outlook, spread, Setting("prefill", float(tokens), float(batch), 0.0), floor_s)
+
+    def decode(batch: int, floor_s: float) -> CalibratedStep:
+        return _step(outlook, spread, Setting("decode", 1.0, float(batch), float(found.decode.tokens)), floor_s)
 
     request = found.request
-    ttft = step("prefill", float(request.prompt_tokens), 1.0, 0.0).time
-    tpot = _tpot(outlook, scene, request.prompt_tokens, request.answer_tokens)
+    ttft = prefill(request.prompt_tokens, 1, request.ttft_s).time
+    tpot = _tpot(outlook, spread, request.prompt_tokens, request.answer_tokens)
     return Calibrated(
         name=outlook.name,
         about=outlook.about,
         coverage=COVERAGE,
-        prefill=step("prefill", float(found.prefill.tokens), float(found.prefill.batch), 0.0),
-        decode=step("decode", 1.0, float(found.decode.batch), float(found.decode.tokens)),
+        prefill=prefill(found.prefill.tokens, found.prefill.batch, found.prefill.time_s),
+        decode=decode(found.decode.batch, found.decode.time_s),
         ttft=ttft,
         tpot=tpot,
         total=_total(ttft, tpot, request.answer_tokens),
-        batch=tuple(step("decode", 1.0, float(row.batch), float(found.decode.tokens)) for row in found.batch),
+        batch=tuple(decode(row.batch, row.step_s) for row in found.batch),
         notes=outlook.notes,
     )
 
 
-def _step(outlook: Outlook, scene: Scene, setting: Setting) -> CalibratedStep:
+def _step(outlook: Outlook, spread: Spread, setting: Setting, floor_s: float) -> CalibratedStep:
     one = Pass(setting.tokens, setting.context, setting.batch, decode=setting.phase == "decode")
-    of = scene.load(one)
+    of = load(spread, one)
     why = outlook.why_none(setting)
     return CalibratedStep(
         phase=setting.phase,
         tokens=setting.tokens,
         batch=setting.batch,
         context=setting.context,
-        floor=predicted(float(of.floor[0]), "s", "plain floor"),
+        floor=predicted(floor_s, "s", "plain floor"),
         time=_time(outlook, of, setting.phase, why),
         no_interval=why,
     )
@@ -199,11 +172,11 @@ def _time(outlook: Outlook, of: Load, phase: Phase, why_none: str) -> Quantity:
     )
 
 
-def _tpot(outlook: Outlook, scene: Scene, prompt: int, answer: int) -> Quantity:
+def _tpot(outlook: Outlook, spread: Spread, prompt: int, answer: int) -> Quantity:
     """Mean decode step of a request alone."""
     contexts: Count = prompt + np.linspace(1.0, max(answer - 1.0, 1.0), min(max(answer - 1, 1), _SAMPLES))
     why = outlook.why_none(Setting("decode", 1.0, 1.0, prompt + answer / 2))
-    return _time(outlook, scene.load(Pass(1.0, contexts, 1.0, decode=True)), "decode", why)
+    return _time(outlook, load(spread, Pass(1.0, contexts, 1.0, decode=True)), "decode", why)
 
 
 def _total(ttft: Quantity, tpot: Quantity, answer: int) -> Quantity:

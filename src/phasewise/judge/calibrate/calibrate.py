@@ -11,10 +11,13 @@ import numpy as np
 from phasewise.errors import UsageError
 from phasewise.judge.calibrate import limits
 from phasewise.judge.calibrate.fit import Fit, fit
-from phasewise.judge.calibrate.interval import FEWEST, HeldOut, hold_out
+from phasewise.judge.calibrate.interval import FEWEST, WITHIN_80, HeldOut, hold_out
 from phasewise.model.model import Model
 from phasewise.model.passes import Pass
 from phasewise.predict.efficiency import NAMES, Array, Load, from_free, load, stack
+from phasewise.predict.parallel.layout import Layout
+from phasewise.predict.parallel.link import Link
+from phasewise.predict.parallel.spread import Spread
 from phasewise.predict.priors import Prior
 from phasewise.predict.roofline import Roof, roofs
 from phasewise.record.calibration import Calibration, PhaseScore, Point, Scored
@@ -31,9 +34,6 @@ MOST_FOLDS = 60
 _NARROWED = 0.7
 """A parameter whose spread has shrunk to less of its prior's was measured; else it is still assumed."""
 
-_IN_80 = 1.2816
-"""Standard deviations on each side that hold 80% of a normal distribution."""
-
 
 class Subject(msgspec.Struct, frozen=True, kw_only=True):
     """What the points were measured on, and what is assumed of it before."""
@@ -42,7 +42,7 @@ class Subject(msgspec.Struct, frozen=True, kw_only=True):
     engine: str
     model: Model
     machine: Machine
-    link_rate: float | None
+    link: Link | None
     prior: Prior
 
 
@@ -73,7 +73,7 @@ def calibrate(subject: Subject, points: Sequence[Point], about: Sequence[str] = 
         dtype=roof.dtype,
         peak_flops=roof.compute.value,
         bandwidth=roof.bandwidth.value,
-        link_rate=subject.link_rate,
+        link_rate=subject.link.rate.value if subject.link else None,
         assumed_from=subject.prior.about,
         parameters=_parameters(found, subject.prior),
         scatter=found.scatter,
@@ -87,17 +87,17 @@ def calibrate(subject: Subject, points: Sequence[Point], about: Sequence[str] = 
 def point_load(subject: Subject, point: Point) -> Load:
     """The load of one device in the step of ``point``."""
     one = Pass(point.tokens, point.context, point.batch, decode=point.phase == "decode")
-    under = roof_of(subject.model, subject.machine, point.devices)
-    return load(subject.model, under, one, devices=point.devices, link_rate=subject.link_rate)
+    under = roof_of(subject.model, subject.machine)
+    return load(Spread(subject.model, Layout(tp=point.devices), under, subject.link), one)
 
 
-def roof_of(model: Model, machine: Machine, devices: int = 1) -> Roof:
-    """The ceilings of ``devices`` of ``machine`` together, on its most trusted basis.
+def roof_of(model: Model, machine: Machine) -> Roof:
+    """The ceilings of one device of ``machine``, on its most trusted basis.
 
     Raises:
         UsageError: no rate is known for the dtype that the model computes in.
     """
-    found = roofs(model, msgspec.structs.replace(machine, devices=devices))
+    found = roofs(model, msgspec.structs.replace(machine, devices=1))
     if not found:
         dtypes = " or ".join(model.compute)
         raise UsageError(f"{machine.name} has no known rate for {dtypes}: give --peak and --bandwidth.")
@@ -133,7 +133,7 @@ def _score(phase: Phase, scored: Sequence[Scored]) -> PhaseScore:
 
 def _parameters(found: Fit, prior: Prior) -> dict[str, Quantity]:
     middle = found.efficiency.free()
-    low, high = (from_free(middle + sign * _IN_80 * found.spread) for sign in (-1, 1))
+    low, high = (from_free(middle + sign * WITHIN_80 * found.spread) for sign in (-1, 1))
     narrowed = found.spread < _NARROWED * prior.spread
     return {
         name: Quantity(

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from phasewise.judge.calibrate.fit import Times, fit
-from phasewise.predict.efficiency import Array, Efficiency
+from phasewise.predict.efficiency import Array, Efficiency, Load, from_free
 from phasewise.predict.priors import Prior
 
 COVERAGE = 0.8
@@ -24,6 +24,14 @@ COVERAGE = 0.8
 
 FEWEST = 4
 """Points of a phase below which no interval can claim 80%: with n points it claims at most n / (n + 1)."""
+
+WITHIN_80 = 1.2816
+"""Standard deviations on each side that hold 80% of a normal distribution."""
+
+_DRAWS = 400
+
+UNSEEN_SCATTER = 0.15
+"""What a step is taken to scatter around its form when nothing was measured."""
 
 
 class HeldOut(NamedTuple):
@@ -67,4 +75,17 @@ def interval(predicted: Array, misses: Array, coverage: float = COVERAGE) -> tup
         return None
     logs, wide = np.log(predicted), np.abs(misses)[:, None]
     low, high = np.sort(logs - wide, axis=0)[below - 1], np.sort(logs + wide, axis=0)[above - 1]
+    return np.exp(low), np.exp(high)
+
+
+def assumed_interval(prior: Prior, load: Load, coverage: float = COVERAGE) -> tuple[Array, Array]:
+    """Ends for steps of ``load`` when nothing was measured: quantiles over engines drawn from the prior.
+
+    Every parameter varies on its own. The draws are always the same, so that the same question has the same answer.
+    """
+    rng = np.random.default_rng(0)
+    drawn = prior.free + prior.spread * rng.standard_normal((_DRAWS, len(prior.free)))
+    times = np.array([from_free(free).seconds(load) for free in drawn])
+    logs = np.log(times) + UNSEEN_SCATTER * rng.standard_normal((_DRAWS, 1))
+    low, high = np.quantile(logs, [(1 - coverage) / 2, (1 + coverage) / 2], axis=0)
     return np.exp(low), np.exp(high)

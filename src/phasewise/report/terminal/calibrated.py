@@ -38,8 +38,8 @@ def sections(run: Run) -> Iterator[RenderableType]:
     if found is None:
         return
     yield section(
-        f"Calibrated ({words.name(found.name)})",
-        sentence(f"{words.clean(found.about).capitalize()}."),
+        "Calibrated",
+        sentence(f"By {words.name(found.name)}, {words.clean(found.about)}."),
         Grid(view.steps(found)),
         sentence(view.request(found)),
         *([bullets(map(words.clean, found.notes))] if found.notes else []),
