@@ -8,6 +8,7 @@ import numpy as np
 
 from accuracy_sets.common import DATA, Cell, bands, kernels, moved, query, roof
 from phasewise.model.feedforward.moe import Moe
+from phasewise.predict.efficiency import Array
 from phasewise.predict.priors import prior
 
 FOLDER = DATA / "kernels"
@@ -45,31 +46,37 @@ def gemm() -> Iterator[Cell]:
 
 
 def mixtures() -> Iterator[Cell]:
-    """One cell a machine, at most 64 tokens, power-law routing, all experts on one device or cut over several."""
+    """At most 64 tokens, power-law routing: of each machine whole experts, and those cut over 2 to 32 devices."""
     for machine, folder in MACHINES.items():
-        rows = np.array([row[:-1] for row in query(FOLDER / folder / "moe_perf.parquet", _MOE)])
-        tokens, hidden, inner, chosen, experts, cut, seconds = rows.T
-        weights = 3.0 * hidden * inner / cut
-        met = np.array([_distinct(int(e), int(k), t) for e, k, t in zip(experts, chosen, tokens, strict=True)])
-        load = kernels(
-            (2.0 * weights * chosen * tokens)[:, None],
-            (2.0 * weights * met)[:, None],
-            roof(machine),
-            counts=float(_KERNELS),
-            sums=np.minimum(hidden, inner / cut)[:, None],
-        )
-        yield Cell(
-            data="kernels MoE",
-            subject=f"BF16 on {machine}",
-            prior=prior("hbm", without=(f"kernels {machine}",)),
-            load=load,
-            seconds=seconds,
-            phase=np.full(len(tokens), "decode"),
-            line=np.where(cut == 1, "decode tp1", "decode tp2-32"),
-            point=np.arange(len(tokens)),
-            draw={"": 10},
-            stratum=np.full(len(tokens), ""),
-        )
+        every = np.array([row[:-1] for row in query(FOLDER / folder / "moe_perf.parquet", _MOE)])
+        whole = every[:, 5] == 1
+        yield _mixture(machine, "whole experts", every[whole])
+        yield _mixture(machine, "cut experts", every[~whole])
+
+
+def _mixture(machine: str, what: str, rows: Array) -> Cell:
+    tokens, hidden, inner, chosen, experts, cut, seconds = rows.T
+    weights = 3.0 * hidden * inner / cut
+    met = np.array([_distinct(int(e), int(k), t) for e, k, t in zip(experts, chosen, tokens, strict=True)])
+    load = kernels(
+        (2.0 * weights * chosen * tokens)[:, None],
+        (2.0 * weights * met)[:, None],
+        roof(machine),
+        counts=float(_KERNELS),
+        sums=np.minimum(hidden, inner / cut)[:, None],
+    )
+    return Cell(
+        data="kernels MoE",
+        subject=f"{what}, BF16 on {machine}",
+        prior=prior("hbm", without=(f"kernels {machine}",)),
+        load=load,
+        seconds=seconds,
+        phase=np.full(len(tokens), "decode"),
+        line=np.full(len(tokens), "decode"),
+        point=np.arange(len(tokens)),
+        draw={"": 10},
+        stratum=np.full(len(tokens), ""),
+    )
 
 
 def _distinct(experts: int, chosen: int, tokens: float) -> float:

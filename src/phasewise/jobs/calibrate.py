@@ -108,8 +108,8 @@ def _same_basis(kept: Calibration, model: Model, machine: Machine) -> Roof:
         if roof.basis == kept.basis:
             return roof
     raise UsageError(
-        f"{kept.name} was fitted against {kept.basis} ceilings, which {machine.name} does not have here: predict against "
-        "the same, or calibrate again."
+        f"{kept.name} was fitted against {kept.basis} ceilings, which {machine.name} does not have here: predict with "
+        "those, or calibrate again."
     )
 
 
@@ -120,7 +120,7 @@ def _model(subject: Subject, loaded: Sequence[Run]) -> Model:
     facts = [run.model for run in loaded]
     if not facts or None in facts:
         raise UsageError(
-            "say what was measured with --model: a catalogue name, a config.json, a model directory, a GGUF file."
+            "say what was measured with --model: a catalogue name, a config.json, a directory or a GGUF file."
         )
     if len({one.name for one in facts if one}) > 1:
         names = ", ".join(sorted({one.name for one in facts if one}))

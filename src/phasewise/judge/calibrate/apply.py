@@ -105,7 +105,6 @@ def _outside(setting: Setting, points: Sequence[Point]) -> str:
 
 def from_prior(prior: Prior) -> Outlook:
     """What is assumed of a class of machines; the interval spreads every parameter as the prior does."""
-
     return Outlook(
         name="prior",
         about=f"assumed of {prior.about}",
