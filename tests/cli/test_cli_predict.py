@@ -92,3 +92,38 @@ def test_help_names_every_verb(tmp_path: Path) -> None:
     for verb in ("profile", "predict", "report", "ceilings", "simulate"):
         assert f"  {verb} " in done.out
     assert phasewise(cwd=tmp_path).out == done.out
+
+
+VISION = {
+    "architectures": ["Qwen2_5_VLForConditionalGeneration"],
+    "model_type": "qwen2_5_vl",
+    "hidden_size": 1024,
+    "intermediate_size": 2816,
+    "num_hidden_layers": 4,
+    "num_attention_heads": 8,
+    "num_key_value_heads": 2,
+    "vocab_size": 32000,
+    "tie_word_embeddings": False,
+    "vision_config": {
+        "depth": 4,
+        "hidden_size": 320,
+        "intermediate_size": 640,
+        "num_heads": 4,
+        "out_hidden_size": 1024,
+    },
+}
+
+
+def test_an_image_adds_its_tower_and_a_skew_its_fewer_experts(tmp_path: Path) -> None:
+    import json
+
+    (tmp_path / "config.json").write_text(json.dumps(VISION))
+    asked = ("predict", "./config.json", "--on", "h100-sxm", "--json")
+    without = phasewise(*asked, cwd=tmp_path).document
+    seen = phasewise(*asked, "--image", "1024x768", cwd=tmp_path).document
+    assert seen["prefill"]["flops"] > without["prefill"]["flops"]
+    assert seen["decode"]["flops"] == without["decode"]["flops"]
+    mixture = ("predict", "mixtral-8x7b", "--on", "h200-sxm", "--batch", "4", "--json")
+    even, skewed = (phasewise(*mixture, "--skew", s, cwd=tmp_path).document for s in ("0", "2"))
+    assert skewed["decode"]["weight_bytes"] < even["decode"]["weight_bytes"]
+    assert "1024x768" in one_sentence(phasewise(*asked[:-1], "--image", "big", cwd=tmp_path), 2)

@@ -39,6 +39,16 @@ def predict(
     ] = None,
     weights: flags.Weights = None,
     kv: flags.Kv = None,
+    image: Annotated[
+        str | None,
+        typer.Option(
+            "--image", metavar="HxW", help="Pixels of an image in each prompt, whose tokens --prompt includes."
+        ),
+    ] = None,
+    skew: Annotated[
+        float,
+        typer.Option("--skew", min=-1, max=20, help="How unevenly experts are chosen: 0 equally likely, -1 balanced."),
+    ] = 0.0,
     peak: flags.Peak = None,
     bandwidth: flags.Bandwidth = None,
     prompt: flags.Prompt = 2000,
@@ -72,7 +82,17 @@ def predict(
     from phasewise.jobs.subject import Subject
     from phasewise.report import show
 
-    subject = Subject(model=model, on=on, devices=devices, weights=weights, kv=kv, peak=peak, bandwidth=bandwidth)
+    subject = Subject(
+        model=model,
+        on=on,
+        devices=devices,
+        weights=weights,
+        kv=kv,
+        peak=peak,
+        bandwidth=bandwidth,
+        image=image,
+        skew=skew,
+    )
     over = Over(tp=tp, pp=pp, ep=ep, dp_attention=dp_attention, lm_head=lm_head, link=link)
     if grids.wanted(on, grid, csv, chart):
         if what_if or calibrated or over != Over():

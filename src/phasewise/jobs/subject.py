@@ -16,7 +16,11 @@ THIS = "this"
 
 
 class Subject(msgspec.Struct, frozen=True, kw_only=True):
-    """The flags that say what runs where, as the user wrote them."""
+    """The flags that say what runs where, as the user wrote them.
+
+    ``image`` is the size of an image in each prompt (``HEIGHTxWIDTH``, pixels), ``skew`` how unevenly a mixture's
+    experts are chosen (see docs/physics.md).
+    """
 
     model: str | None = None
     on: str | None = None
@@ -25,6 +29,8 @@ class Subject(msgspec.Struct, frozen=True, kw_only=True):
     kv: str | None = None
     peak: str | None = None
     bandwidth: str | None = None
+    image: str | None = None
+    skew: float = 0.0
 
     def load_model(self) -> Model | None:
         """The model, or None when --model was not given."""
@@ -32,7 +38,7 @@ class Subject(msgspec.Struct, frozen=True, kw_only=True):
             if self.weights or self.kv:
                 raise UsageError("--weights and --kv say how a model is stored: name the model with --model.")
             return None
-        return load(self.model, weights=self.weights, kv=self.kv)
+        return load(self.model, weights=self.weights, kv=self.kv, image=_size(self.image), skew=self.skew)
 
     def load_machine(self, progress: ceilings.Progress | None = None) -> Machine | None:
         """The machine, or None when neither --on nor --peak with --bandwidth was given."""
@@ -54,3 +60,13 @@ class Subject(msgspec.Struct, frozen=True, kw_only=True):
             return catalogue.machine(catalogue.find(self.on), self.devices)
         here = msgspec.structs.replace(detect.this_machine(), devices=self.devices)
         return ceilings.with_measured(here, progress)
+
+
+def _size(text: str | None) -> tuple[int, int] | None:
+    if text is None:
+        return None
+    height, times, width = text.lower().partition("x")
+    # Ten digits would be an image of gigapixels a side.
+    if times and all(side.isascii() and side.isdigit() and 0 < len(side) < 6 and int(side) for side in (height, width)):
+        return int(height), int(width)
+    raise UsageError(f"--image {text!r} is no size in pixels: write HEIGHTxWIDTH, for example 1024x768.")
