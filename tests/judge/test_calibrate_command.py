@@ -6,11 +6,14 @@ import json
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from calibrate_oracle import decode_s, points, prefill_s
 
 from phasewise.cli import run
 from phasewise.hardware import catalogue
+from phasewise.judge.case import Ask, Case
+from phasewise.judge.judge import judge
 from phasewise.model.load import load as load_model
 from phasewise.record import run as runs
 from phasewise.record.envelope import Envelope
@@ -118,12 +121,35 @@ def test_a_saved_run_is_its_own_model_and_machine(home: Path, capsys: pytest.Cap
         versions={},
     )
     seen = observed(prefill(0.02, 60e-6), decode(lambda context: 7e-3 + 50e-9 * context))
-    folder = runs.save(Run(envelope=envelope, model=model.facts(), machine=machine, observation=seen), home / "runs")
+    folder = home / envelope.id
+    folder.mkdir()
+    runs.save(Run(envelope=envelope, model=model.facts(), machine=machine, observation=seen), folder)
     kept = document(capsys, "calibrate", str(folder))
     assert kept["name"] == "llama-3-8b-h100-sxm"
     assert len(kept["points"]) == 7
     assert any("One decode batch only (1)" in note for note in kept["notes"])
     assert any("3 decode points" in note for note in kept["notes"])
+
+
+def test_a_run_that_is_disbelieved_is_not_fitted(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    envelope = Envelope(
+        id="20261129T000000Z-x",
+        command="profile",
+        arguments=(),
+        created="",
+        duration_s=1.0,
+        status="complete",
+        versions={},
+    )
+    runs.save(Run(envelope=envelope), home)
+    assert "nothing was measured" in refused(capsys, 2, "calibrate", str(home), *ON)
+    slow = observed(prefill(0.02, 60e-6), None)
+    case = Case(observation=slow, asks=(Ask(),))
+    verdict = judge(case)
+    assert verdict.prefill is not None
+    doubted = msgspec.structs.replace(verdict, prefill=msgspec.structs.replace(verdict.prefill, believed=False))
+    runs.save(Run(envelope=envelope, observation=slow, judgement=doubted), home)
+    assert "its own checks disbelieve them" in refused(capsys, 2, "calibrate", str(home), *ON)
 
 
 @pytest.mark.parametrize(
@@ -145,7 +171,7 @@ def test_mistakes(
 @pytest.mark.parametrize(
     ("rows", "words"),
     [
-        ("", "at least 2 different settings and this is 0"),
+        ("", "no points to fit: nothing was measured"),
         ("prefill,512,1,,0.05,1\n", "this is 1"),
         ("prefill,512,1,,0.05,1\nprefill,512,1,,0.06,1\n", "this is 1"),
         ("prefill,512,1,,0.05,3\nprefill,1024,1,,0.06,3\n", "cannot be cut over 3 devices"),

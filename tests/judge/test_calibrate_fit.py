@@ -118,8 +118,8 @@ def test_prefill_alone_leaves_the_rest_assumed_and_says_so() -> None:
     [
         ({"machine": "a100-sxm-80gb"}, "not of a100"),
         ({"tp": 2}, "TP=1, not of TP=2"),
-        ({"batch": 1000}, "1,000 tokens in the step lie far"),
-        ({"prompt": 100_000}, "far from the points"),
+        ({"batch": 1000}, "requests in the step are far from the points' (1 to 64)"),
+        ({"prompt": 100_000}, "tokens in the step are far from the points' (256 to 4,096)"),
     ],
 )
 def test_no_interval_is_claimed_for_what_was_not_measured(change: dict[str, object], words: str) -> None:
@@ -128,6 +128,13 @@ def test_no_interval_is_claimed_for_what_was_not_measured(change: dict[str, obje
     assert step.time.low is None
     assert words in step.no_interval
     assert step.time.value >= step.floor.value * 0.9
+
+
+def test_one_batch_says_nothing_of_another() -> None:
+    alone = [one for one in points() if one.batch == 1] + [point("decode", n, 1.0) for n in (400.0, 800.0, 1200.0)]
+    kept = calibrate(SUBJECT, alone)
+    assert seen(kept, batch=1).decode.time.low is not None
+    assert "requests in the step are far from the points' (1)" in seen(kept, batch=2).decode.no_interval
 
 
 def test_another_format_is_another_thing() -> None:

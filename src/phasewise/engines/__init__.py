@@ -1,1 +1,1 @@
-"""See the package map in README.md."""
+"""What can be measured: HTTP servers, the embedded engine, the simulated server."""

@@ -1,1 +1,1 @@
-"""See the package map in README.md."""
+"""What the machine could do: catalogue, detection, measured ceilings."""

@@ -1,1 +1,1 @@
-"""See the package map in README.md."""
+"""Run exactly one phase on an engine, and prove that it was clean."""

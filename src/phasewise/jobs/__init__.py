@@ -1,1 +1,1 @@
-"""See the package map in README.md."""
+"""One file per job: it wires stages together, and does nothing else."""

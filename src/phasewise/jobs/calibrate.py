@@ -67,6 +67,10 @@ def calibrate(options: Options) -> Calibrating:
         seen, about = points.from_run(run)
         found += seen
         notes += about
+    if not found:
+        raise UsageError(
+            f"there are no points to fit: {notes[0] if notes else 'nothing was measured in what is named.'}"
+        )
     model, machine = _model(options.subject, loaded), _machine(options.subject, loaded)
     subject = fitting.Subject(
         name=options.name or _slug(f"{model.name}-{machine.name}"),

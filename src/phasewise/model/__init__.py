@@ -1,1 +1,1 @@
-"""See the package map in README.md."""
+"""What one step costs: config or GGUF to architecture to work."""

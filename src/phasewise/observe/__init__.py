@@ -1,1 +1,1 @@
-"""See the package map in README.md."""
+"""Read what happened elsewhere: request logs so far; traces, other tools' results and telemetry to come."""

@@ -21,6 +21,9 @@ from phasewise.record.quantity import Quantity, predicted
 REACH = 2.0
 """So many times beyond the largest setting that was measured, or below the smallest, no interval is claimed."""
 
+_SAME = 1.25
+"""The same where only one setting was measured, so that nothing is known of what another does."""
+
 _SAMPLES = 64
 """Steps of a request that its mean is taken over; a step's time hardly bends between them."""
 
@@ -93,13 +96,15 @@ def _elsewhere(kept: Calibration, spread: Spread, machine: str) -> str:
 
 def _outside(setting: Setting, points: Sequence[Point]) -> str:
     ranges = {
+        "requests in the step": (setting.batch, [one.batch for one in points]),
         "tokens in the step": (setting.tokens * setting.batch, [one.tokens * one.batch for one in points]),
-        "requests": (setting.batch, [one.batch for one in points]),
         "tokens of context": (setting.context + setting.tokens, [one.context + one.tokens for one in points]),
     }
     for what, (value, known) in ranges.items():
-        if not min(known) / REACH <= value <= max(known) * REACH:
-            return f"{value:,.0f} {what} lie far from the points ({min(known):,.0f} to {max(known):,.0f})"
+        least, most = min(known), max(known)
+        reach = REACH if least < most else _SAME
+        if not least / reach <= value <= most * reach:
+            return f"{what} are far from the points' ({f'{least:,.0f} to ' if least < most else ''}{most:,.0f})"
     return ""
 
 

@@ -24,10 +24,7 @@ def calibration(found: Calibration, file: Path) -> RenderableType:
         section(
             "Kept",
             sentence(f"Kept in {file}"),
-            sentence(
-                f"Use it: phasewise predict {words.name(found.model)} --on {words.name(found.machine)} "
-                f"--calibrated {words.name(found.name)}"
-            ),
+            sentence(f"Use it: phasewise predict ... --calibrated {words.name(found.name)}"),
         ),
     )
 
