@@ -1,1 +1,1 @@
-"""See the package map in README.md."""
+"""Words and pictures; computes nothing. view/ holds what all forms share."""
