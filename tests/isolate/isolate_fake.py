@@ -41,6 +41,8 @@ class Fake:
     drift: float = 0.0
     neighbour: float = 0.0
     counters: bool = True
+    frozen: bool = False
+    counted: Callable[[int], int] = lambda tokens: tokens
     neighbour_counts: bool = True
     refuse_over: int | None = None
     fail_at: int | None = None
@@ -119,7 +121,7 @@ class Fake:
             last_at=chunks[-1].at,
             ended_at=self.now,
             chunks=chunks,
-            prompt_tokens=prompt.tokens if self.usage else None,
+            prompt_tokens=self.counted(prompt.tokens) if self.usage else None,
             completion_tokens=made + self.extra_usage if self.usage else None,
             cached_tokens=self.cached(prompt.tokens) if self.usage else None,
             finish_reason=self.reason if made == max_tokens else "stop",
@@ -154,7 +156,8 @@ class Fake:
         if not self.counters:
             return None
         running = float(self.random.random() < self.neighbour) if self.neighbour_counts else 0.0
-        return Activity(running=running, waiting=0.0, prompt_tokens=self.tokens_in, output_tokens=self.tokens_out)
+        tokens_in, tokens_out = (0, 0) if self.frozen else (self.tokens_in, self.tokens_out)
+        return Activity(running=running, waiting=0.0, prompt_tokens=tokens_in, output_tokens=tokens_out)
 
     def close(self) -> None:
         self.closed = True

@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 
 import pytest
 from isolate_fake import Fake
@@ -256,3 +257,15 @@ def test_cpu_time_of_a_child_is_ours_and_that_of_an_orphan_is_not() -> None:
     assert third.own - second.own < 0.3
     assert third.busy - second.busy > 0.3
     assert third.cores >= 1
+
+
+@pytest.mark.parametrize("counted", [lambda tokens: 0, lambda tokens: 7])
+def test_a_prompt_count_that_knows_no_length_voids_prefill(counted: Callable[[int], int]) -> None:
+    check = named(run(Fake(counted=counted), phases=("prefill",)), "tokens_by_usage")
+    assert (check.status, check.voids, check.phase) == ("failed", True, "prefill")
+
+
+def test_counters_that_do_not_move_prove_nothing() -> None:
+    check = named(run(Fake(frozen=True)), "alone")
+    assert check.status == "not_checked"
+    assert "not those of the server" in check.detail

@@ -163,9 +163,9 @@ def _bound(steps: Callable[[], Steps], on: Ground, work_at: Callable[[Real], Wor
 
 
 def _flags(subject: Subject) -> str:
-    said = []
+    said, usual = [], Subject()
     for name in subject.__struct_fields__:
         value = getattr(subject, name)
-        if value is not None and (name, value) != ("devices", 1):
+        if value != getattr(usual, name):
             said += [f"--{name}", str(value)]
     return shlex.join(said)

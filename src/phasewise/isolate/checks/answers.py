@@ -70,6 +70,12 @@ def _prompt_counts(samples: list[Sample]) -> list[Check]:
     if missing:
         text = f"{missing} of {many(len(samples), 'answer')} gave no prompt token count; lengths are as sent"
         return [Check(name="tokens_by_usage", phase="prefill", status="failed", detail=text)]
+    counts = {s.prompt_tokens for s in samples}
+    if min(counts) < 1 or (len(counts) == 1 and len({s.sent_tokens for s in samples}) > 1):
+        text = (
+            f"the server counted {min(counts):,} tokens in prompts of {len({s.sent_tokens for s in samples})} lengths"
+        )
+        return [Check(name="tokens_by_usage", phase="prefill", status="failed", detail=text, voids=True)]
     off = max(abs(s.prompt_tokens - s.sent_tokens) / s.sent_tokens for s in samples)
     text = f"the server counted the tokens of {many(len(samples), 'prompt')}"
     text += f", up to {off:.0%} off the length sent; its counts are used" if off > MISCOUNT else ", as long as sent"

@@ -10,6 +10,9 @@ from phasewise.isolate.session import Snapshot
 from phasewise.record.observation import Check
 from phasewise.units import show
 
+ASTRAY = 0.5
+"""Counters that rose by less than this part of our own tokens tell of another server, or of a restart."""
+
 FOREIGN = 0.02
 FOREIGN_TOKENS = 64
 """Tokens in the server's counters, beyond ours, that are not told (probes, rounding): this part of ours, this many."""
@@ -42,7 +45,7 @@ def alone(evidence: Evidence) -> list[Check]:
 def _by_counters(snapshots: tuple[Snapshot, ...]) -> Check | None:
     looks = [(s.activity.running or 0) + (s.activity.waiting or 0) for s in snapshots if s.activity.running is not None]
     totals = [s for s in snapshots if s.activity.prompt_tokens is not None and s.activity.output_tokens is not None]
-    seen, foreign = [], False
+    seen, foreign, astray = [], False, False
     if looks:
         busy = sum(look > 0 for look in looks)
         foreign = busy > BUSY * len(looks)
@@ -54,9 +57,13 @@ def _by_counters(snapshots: tuple[Snapshot, ...]) -> Check | None:
         ours = last.prompt_tokens + last.output_tokens - first.prompt_tokens - first.output_tokens
         lost = last.lost_tokens - first.lost_tokens
         foreign = foreign or theirs - ours > max(FOREIGN_TOKENS, FOREIGN * ours) + lost
+        astray = theirs < ASTRAY * ours
         seen.append(f"its counters rose by {many(theirs, 'token')}, ours were {ours:,}")
     if not seen:
         return None
+    if astray and not foreign:
+        text = "; ".join([*seen, "they are not those of the server that answered us"])
+        return Check(name="alone", phase="run", status="not_checked", detail=text)
     return Check(
         name="alone", phase="run", status="failed" if foreign else "passed", detail="; ".join(seen), voids=foreign
     )
