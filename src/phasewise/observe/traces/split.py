@@ -11,7 +11,7 @@ from phasewise.record.trace import Tokens, TracePhase
 class Step(NamedTuple):
     """One pass of the model on one rank, and what it was.
 
-    ``band`` is its row in `Trace.bands`, -1 when it was found by its rhythm; ``start`` and ``end`` are the CPU band's (or
+    ``band`` is its row in `Trace.bands`, -1 when its rhythm found it; ``start`` and ``end`` are the CPU band's (or
     the first and last launch's), ns. See `record.trace.TraceStep` for the rest.
     """
 
