@@ -316,7 +316,7 @@ def test_what_follows_the_last_event_is_neither_waited_for_nor_kept(
             assert time.perf_counter() - before < 10.0  # a second in truth, thirty when it waits for the end
             assert server.connections == connections  # no request is sent on a connection that still talks
             assert received[-1]._received < 2**20
-            assert not received[-1]._parts
+            assert not received[-1]._message._parts
         client.close()
 
 

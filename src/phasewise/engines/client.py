@@ -76,7 +76,7 @@ class Client:
         """
         self.requests += 1
         headers = self._headers | {"Accept": "text/event-stream"}
-        with _no_collection():
+        with no_collection():
             reply = self._connection.request("POST", path, body=body, headers=headers, wait_s=self._stall_s)
             if reply.status != 200 or "html" in reply.headers.get("content-type", ""):
                 return Page(reply.status, reply.headers, reply.body())
@@ -98,7 +98,7 @@ class Client:
 
 
 @contextlib.contextmanager
-def _no_collection() -> Iterator[None]:
+def no_collection() -> Iterator[None]:
     """Keep the garbage collector, whose pauses reach tens of milliseconds, out of what is timed."""
     enabled = gc.isenabled()
     gc.disable()

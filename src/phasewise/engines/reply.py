@@ -1,19 +1,17 @@
-"""The answer to one request as it comes in, each read stamped before httptools (llhttp) parses it."""
+"""The answer to one request as it comes in, each read stamped before it is parsed."""
 
 from __future__ import annotations
 
 import contextlib
 import socket
+import ssl
 import time
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-import httptools
-
-from phasewise.errors import BrokenStream, EngineError, NotAnEngine, Stalled, Unreachable
-
-MAX_HEAD = 64 * 2**10
-"""Bytes of status line and headers."""
+from phasewise.engines import stamps
+from phasewise.engines.message import Message
+from phasewise.errors import BrokenStream, EngineError, Stalled, Unreachable
 
 MAX_BODY = 16 * 2**20
 """Bytes of a page that is read whole."""
@@ -27,7 +25,7 @@ DRAIN_BYTES = 64 * 2**10
 
 
 class Read(NamedTuple):
-    """Body bytes of one socket read: ``at`` by ``time.perf_counter()`` right after it, ``number`` counts reads."""
+    """Body bytes of one socket read: ``at`` by the clock of ``time.perf_counter()``, ``number`` counts reads."""
 
     at: float
     number: int
@@ -42,21 +40,15 @@ class Reply:
     """The answer to one request, as far as it has come.
 
     Attributes:
-        status: HTTP status code.
-        headers: by lower-case name; of repeated ones, all, joined by a comma.
         sent_at: right before the first byte of the request was written.
-        headers_at: right after the read that completed the head.
-        complete: the whole body has come.
+        headers_at: arrival of the read that completed the head.
     """
 
     def __init__(
         self, opened: socket.socket, buffer: bytearray, wait_s: float, where: str, close: Callable[[], None]
     ) -> None:
-        self.status = 0
-        self.headers: dict[str, str] = {}
         self.sent_at = 0.0
         self.headers_at = 0.0
-        self.complete = False
         self._where = where
         self._close = close
         self._socket = opened
@@ -66,11 +58,24 @@ class Reply:
         self._until = 0.0
         self._number = 0
         self._received = 0
-        self._head_size = 0
-        self._has_head = False
-        self._keep = False
-        self._parts: list[bytes] = []
-        self._parser = httptools.HttpResponseParser(self)
+        self._message = Message(where)
+        self._stamped = not isinstance(opened, ssl.SSLSocket)
+        self._offset = stamps.offset() if self._stamped else 0
+
+    @property
+    def status(self) -> int:
+        """HTTP status code."""
+        return self._message.status
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """By lower-case name."""
+        return self._message.headers
+
+    @property
+    def complete(self) -> bool:
+        """Whether the whole body has come."""
+        return self._message.complete
 
     def start(self, message: bytes) -> None:
         """Send ``message`` and read up to the end of the head."""
@@ -83,22 +88,13 @@ class Reply:
         except OSError:
             # A server that refuses early (401, 413) answers and closes before it has read everything: read on.
             pass
-        while not self._has_head:
+        while not self._message.has_head:
             at = self._receive()
             if at is None:
                 if self._received:
                     raise Unreachable(f"{self._where} broke off inside the head of its answer: look at its log.")
                 raise Silence("end of stream")
-            if self._head_size > MAX_HEAD or (not self._has_head and self._received > MAX_HEAD):
-                raise NotAnEngine(
-                    f"{self._where} sends headers without end (over {MAX_HEAD >> 10} KiB): this is no LLM server."
-                )
             self.headers_at = at
-        if self.headers.get("content-encoding", "identity").lower() != "identity":
-            raise BrokenStream(
-                f"{self._where} compresses its answer although that was asked away, which hides when tokens arrive: "
-                "turn compression off in the server or the proxy before it."
-            )
 
     def progress(self) -> None:
         """Start the stall clock again; keep-alive comments are no progress, events are."""
@@ -116,15 +112,13 @@ class Reply:
             if at is None:
                 self._ended()
                 return
-            if self._parts:
-                data = b"".join(self._parts)
-                self._parts.clear()
+            if data := self._message.take():
                 yield Read(at, self._number, data)
             if self.complete:
-                if not self._keep:
+                if not self._message.keep:
                     self._close()
                 return
-            if self._received > limit or self._head_size > MAX_HEAD:
+            if self._received > limit:
                 self._close()
                 raise BrokenStream(f"{self._where} sends an answer without end: this is no answer of a model.")
             at = self._receive()
@@ -146,9 +140,9 @@ class Reply:
                 self._socket.settimeout(max(1e-3, self._until - time.perf_counter()))
                 if self._receive() is None:
                     break
-                self._parts.clear()
-        self._parts.clear()
-        if not (self.complete and self._keep):
+                self._message.take()
+        self._message.take()
+        if not (self.complete and self._message.keep):
             self._close()
 
     def abandon(self) -> None:
@@ -157,10 +151,9 @@ class Reply:
             self._close()
 
     def _receive(self) -> float | None:
-        """Read once; return its time, or None at the end of the stream."""
+        """Read once; return when it arrived, or None at the end of the stream."""
         try:
-            size = self._socket.recv_into(self._buffer)
-            at = time.perf_counter()
+            size, at = self._read()
         except TimeoutError:
             self._close()
             raise self._stalled() from None
@@ -171,60 +164,35 @@ class Reply:
         self._number += 1
         self._received += size
         try:
-            self._parser.feed_data(self._view[:size])
-        except (httptools.HttpParserError, httptools.HttpParserUpgrade):
-            if not self._has_head:
-                raise NotAnEngine(f"{self._where} does not speak HTTP: is this the port of an LLM server?") from None
+            self._message.feed(self._view[:size])
+        except EngineError:
             self._close()
-            if not self.complete:
-                raise BrokenStream(f"{self._where} broke the HTTP framing of its answer: look at its log.") from None
+            raise
+        if self._message.astray:
+            self._close()
         if at > self._until and not self.complete:
             self._close()
             raise self._stalled()
         return at
 
+    def _read(self) -> tuple[int, float]:
+        """Bytes of one read and its time: the kernel's where it stamps, else right after the read."""
+        if not self._stamped:
+            size = self._socket.recv_into(self._buffer)
+            return size, time.perf_counter()
+        size, ancillary, _, _ = self._socket.recvmsg_into([self._buffer], stamps.ROOM)
+        now = time.perf_counter()
+        if not ancillary:
+            return size, now
+        return size, min(now, stamps.stamp(ancillary[0][2], self._offset) * 1e-9)
+
     def _ended(self) -> None:
         self._close()
-        framed = "content-length" in self.headers or "chunked" in self.headers.get("transfer-encoding", "")
-        if framed:
+        if self._message.framed:
             raise BrokenStream(f"{self._where} closed the connection inside an answer: look at the server's log.")
-        self.complete = True
+        self._message.complete = True
 
     def _stalled(self) -> Stalled:
         return Stalled(
             f"{self._where} sent nothing for {self._wait_s:g} s: see whether it hangs, or allow more with --timeout."
         )
-
-    # Callbacks of httptools.
-
-    def on_message_begin(self) -> None:
-        """Notice a second answer to the one request: nothing on such a connection can be trusted."""
-        if self.complete:
-            self._close()
-
-    def on_header(self, name: bytes, value: bytes) -> None:
-        """Take one header, or one trailer."""
-        self._head_size += len(name) + len(value) + 4
-        if not (self._has_head or self.complete):
-            key, text = name.decode("latin-1").lower(), value.decode("latin-1")
-            self.headers[key] = f"{self.headers[key]}, {text}" if key in self.headers else text
-
-    def on_headers_complete(self) -> None:
-        """Take the end of the head; an interim answer (1xx) is not it."""
-        status = self._parser.get_status_code()
-        if self.complete:
-            return
-        if status >= 200:
-            self.status, self._has_head = status, True
-        else:
-            self.headers.clear()
-
-    def on_body(self, data: bytes) -> None:
-        """Take body bytes."""
-        if not self.complete:
-            self._parts.append(data)
-
-    def on_message_complete(self) -> None:
-        """Take the end of the body."""
-        if self._has_head and not self.complete:
-            self.complete, self._keep = True, self._parser.should_keep_alive()

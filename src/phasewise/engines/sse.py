@@ -36,6 +36,7 @@ class Parser:
         self._name = b""
         self._data: list[bytes] = []
         self._size = 0
+        self.broken: bytes | None = None
 
     def feed(self, data: bytes) -> list[Event]:
         """Take the next bytes and return the events that they complete.
@@ -59,6 +60,35 @@ class Parser:
         if len(buffer) + self._size > MAX_EVENT:
             raise BrokenStream(f"The stream holds an event over {MAX_EVENT >> 20} MiB: this is no answer of a model.")
         return events
+
+    @property
+    def pending(self) -> bool:
+        """Whether a part of an event waits for the rest."""
+        return bool(self._buffer or self._data or self._first)
+
+    def data(self, body: bytes) -> list[bytes]:
+        """The data of the events that the next bytes complete; quick for what LLM servers send, a line of data each.
+
+        An event by which the server breaks its answer off is left in ``broken``.
+
+        Raises:
+            BrokenStream: as ``feed``.
+        """
+        if not self._data and not self._name:
+            whole = bytes(self._buffer) + body if self._buffer else body
+            end = whole.rfind(b"\n\n")
+            if end > 0 and whole.startswith(b"data: ") and b"\r" not in whole:
+                events = whole[6:end].split(b"\n\ndata: ")
+                if whole.count(b"\n", 0, end) == 2 * len(events) - 2:
+                    self._buffer = bytearray(whole[end + 2 :])
+                    self._first = self._skip_lf = False
+                    self._searched = 0
+                    return events
+        found = self.feed(body)
+        for event in found:
+            if event.name == b"error":
+                self.broken = event.data
+        return [event.data for event in found]
 
     def finish(self) -> list[Event]:
         """Return what the end of the stream completes."""

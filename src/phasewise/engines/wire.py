@@ -12,6 +12,7 @@ import ssl
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from phasewise.engines import stamps
 from phasewise.engines.address import Address
 from phasewise.engines.reply import Reply, Silence
 from phasewise.errors import EngineError, Unreachable
@@ -66,13 +67,13 @@ class Connection:
             NotAnEngine: what answers does not speak HTTP.
             BrokenStream: the answer is compressed although that was asked away.
         """
-        message = self._message(method, path, body, headers)
+        request = message(self.address, method, path, body, headers)
         if self._reply is not None and not self._reply.complete:
             self.close()
         self._reply = None
         reused = self._still_open()
         try:
-            return self._exchange(message, wait_s)
+            return self._exchange(request, wait_s)
         except Silence as silence:
             self.close()
             if not reused:
@@ -81,7 +82,7 @@ class Connection:
                     "server's log."
                 ) from None
         try:
-            return self._exchange(message, wait_s)
+            return self._exchange(request, wait_s)
         except Silence as silence:
             self.close()
             raise Unreachable(
@@ -107,30 +108,17 @@ class Connection:
                 self._socket.close()
             self._socket = None
 
-    def _exchange(self, message: bytes, wait_s: float) -> Reply:
+    def _exchange(self, request: bytes, wait_s: float) -> Reply:
         if self._socket is None:
             self._socket = self._open()
         self._socket.settimeout(wait_s)
         reply = self._reply = Reply(self._socket, self._buffer, wait_s, self.address.shown, self.close)
         try:
-            reply.start(message)
+            reply.start(request)
         except EngineError:
             self.close()
             raise
         return reply
-
-    def _message(self, method: str, path: str, body: bytes, headers: Mapping[str, str]) -> bytes:
-        lines = {
-            "Host": self.address.authority,
-            "User-Agent": "phasewise",
-            "Accept-Encoding": "identity",
-            "Connection": "keep-alive",
-            **headers,
-        }
-        if method == "POST":
-            lines |= {"Content-Type": "application/json", "Content-Length": str(len(body))}
-        head = f"{method} {self.address.target(path)} HTTP/1.1\r\n"
-        return (head + "".join(f"{name}: {value}\r\n" for name, value in lines.items()) + "\r\n").encode("ascii") + body
 
     def _still_open(self) -> bool:
         """Whether the kept connection can be used; one with bytes that nobody asked for cannot."""
@@ -167,6 +155,7 @@ class Connection:
                 f"No connection to {where} ({error.strerror or error}): check the address and the network."
             ) from None
         opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        stamps.enable(opened)
         return self._secure(opened) if self.address.scheme == "https" else opened
 
     def _secure(self, opened: socket.socket) -> socket.socket:
@@ -189,3 +178,18 @@ class Connection:
             raise Unreachable(
                 f"{where} did not agree on TLS ({reason}): if the server has no TLS, write http://."
             ) from None
+
+
+def message(address: Address, method: str, path: str, body: bytes, headers: Mapping[str, str]) -> bytes:
+    """A whole request as bytes."""
+    lines = {
+        "Host": address.authority,
+        "User-Agent": "phasewise",
+        "Accept-Encoding": "identity",
+        "Connection": "keep-alive",
+        **headers,
+    }
+    if method == "POST":
+        lines |= {"Content-Type": "application/json", "Content-Length": str(len(body))}
+    head = f"{method} {address.target(path)} HTTP/1.1\r\n"
+    return (head + "".join(f"{name}: {value}\r\n" for name, value in lines.items()) + "\r\n").encode("ascii") + body
