@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-import gc
 import os
-from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -13,6 +10,9 @@ import msgspec
 from phasewise.engines import answers
 from phasewise.engines.address import Address
 from phasewise.engines.base import Answer
+from phasewise.engines.flight import Sink
+from phasewise.engines.loop import Loop
+from phasewise.engines.quiet import no_collection
 from phasewise.engines.refusal import KEY_VARIABLES, refusal
 from phasewise.engines.text import NOT_JSON
 from phasewise.engines.wire import Connection, Page
@@ -37,6 +37,7 @@ class Client:
         self.served: tuple[str, ...] = ()
         self.requests = self.tokens_in = self.tokens_out = 0
         self._stall_s = stall_s
+        self._insecure = insecure
         self._secret = api_key
         self._connection = Connection(address, insecure=insecure)
         authorization = f"Bearer {api_key}" if api_key else address.login
@@ -88,6 +89,18 @@ class Client:
         self.tokens_out += answer.completion_tokens or 0
         return answer
 
+    def loop(self, *, most: int, sink: Sink | None) -> Loop:
+        """A loop of many requests at once to the same server, with the same headers."""
+        return Loop(
+            self.address,
+            headers=self._headers,
+            secret=self._secret,
+            insecure=self._insecure,
+            stall_s=self._stall_s,
+            most=most,
+            sink=sink,
+        )
+
     def refusal(self, page: Page, path: str, *, elsewhere: str = "") -> EngineError:
         """The error that ``page`` stands for; ``elsewhere`` is a base path that is known to answer."""
         return refusal(page, self.address, path, served=self.served, secret=self._secret, elsewhere=elsewhere)
@@ -95,18 +108,6 @@ class Client:
     def close(self) -> None:
         """Close the connection."""
         self._connection.close()
-
-
-@contextlib.contextmanager
-def no_collection() -> Iterator[None]:
-    """Keep the garbage collector, whose pauses reach tens of milliseconds, out of what is timed."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
 
 
 def api_key(given: str | None) -> str:

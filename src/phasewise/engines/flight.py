@@ -46,6 +46,7 @@ class Flight:
         reads: what was read and not yet parsed; ``marks``: of each read the kernel's stamp, or our own ns.
         patience: reads after which it should be parsed.
         complete: nothing more is to come.
+        stamped: the kernel stamped what came.
         error: why it failed.
         heard: ns of the last event (of the sending before): what the stall clock runs from.
     """
@@ -57,7 +58,7 @@ class Flight:
         self.marks: list[bytes | int] = []
         # Streams that emit in lock step must not all be parsed in the same moment.
         self.patience = _KEPT_READS + order.key % _KEPT_READS
-        self.complete = False
+        self.complete = self.stamped = False
         self.error = ""
         self._address = address
         self._secret = secret
@@ -91,6 +92,7 @@ class Flight:
     def parse(self, offset_ns: int) -> None:
         """Make something of what was kept since the last time; ``offset_ns`` is of `stamps.offset`."""
         reads, at = list(self.reads), stamps.stamps(self.marks, offset_ns)
+        self.stamped = bool(self.marks) and isinstance(self.marks[-1], bytes)
         # Cleared, not replaced: the loop holds their append methods.
         self.reads.clear()
         self.marks.clear()
@@ -144,6 +146,7 @@ class Flight:
             cached_tokens=usage.cached,
             finish_reason=self._finish,
             streamed=self._streamed,
+            stamped=self.stamped,
             reported=dialect.read(self._last, self._secret).timings if self._last else {},
             arrivals=arrivals,
             received=self._received,

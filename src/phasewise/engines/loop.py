@@ -18,10 +18,10 @@ from typing import Any
 
 from phasewise.engines import stamps
 from phasewise.engines.address import Address
-from phasewise.engines.client import no_collection
 from phasewise.engines.exchange import Exchange, Order
 from phasewise.engines.flight import Flight, Sink
 from phasewise.engines.line import Line, resolve
+from phasewise.engines.quiet import no_collection
 from phasewise.engines.selfwatch import SelfWatch
 
 _RECV = 64 * 2**10
@@ -181,11 +181,12 @@ class Loop:
         poll, hot, size, room, tail = self._poll.poll, self._hot, _RECV, stamps.ROOM, _TAIL
         clock = time.perf_counter_ns
         now, turn = clock(), 0
-        ancillary: list[tuple[int, int, bytes]] = []
+        nothing: list[tuple[int, int, bytes]] = []
         while now < until and not self._finished:
             wait = (until - now - _SPIN_NS) * 1e-9
             ready = poll(wait if wait > 0 else 0)
             now = clock()
+            ancillary = nothing
             for fileno, event in ready:
                 stream = hot.get(fileno)
                 if stream is None:
@@ -209,7 +210,6 @@ class Loop:
             turn += 1
             if ancillary and turn & _LOOK == 0:
                 self.watch.woke(ancillary[0][2], self._offset)
-                ancillary = []
 
     def _stir(self, fileno: int, event: int, now: int) -> None:
         """A connection that is not simply receiving: opening, sending, TLS, or one that nobody uses."""

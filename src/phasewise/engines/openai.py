@@ -8,6 +8,9 @@ from phasewise.engines import address
 from phasewise.engines.base import Activity, Answer, Prompt
 from phasewise.engines.client import Client
 from phasewise.engines.client import api_key as _key
+from phasewise.engines.exchange import Order
+from phasewise.engines.flight import Sink
+from phasewise.engines.loop import Loop
 from phasewise.engines.probe import Findings, activity, probe
 from phasewise.engines.prompts import check
 from phasewise.engines.text import is_text
@@ -51,6 +54,16 @@ class OpenAIServer:
         if isinstance(answer, Page):
             raise self._client.refusal(answer, form.path)
         return answer
+
+    def order(self, key: int, prompt: Prompt, max_tokens: int, *, due: float = 0.0, fresh: bool = False) -> Order:
+        """The same request for a loop: see `engines.exchange.Order`."""
+        form = self._findings.form
+        body = form.body(prompt.payload, max_tokens)
+        return Order(key=key, path=form.path, body=body, max_tokens=max_tokens, due=due, fresh=fresh)
+
+    def loop(self, *, most: int = 4096, sink: Sink | None = None) -> Loop:
+        """Many requests at once, in this thread; the caller closes it."""
+        return self._client.loop(most=most, sink=sink)
 
     def activity(self) -> Activity | None:
         """The server's counters now; None when it publishes none."""
