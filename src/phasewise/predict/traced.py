@@ -8,9 +8,9 @@ New token j of a request (1 to q) attends to k - q + j tokens under a causal mas
 
     Σ (q·(k - q) + q·(q + 1)/2) = Σq·k - Σq²/2 + Σq/2
 
-The counted convention (see ``Pass.pairs``) leaves out half of a prompt token's meeting with itself, which is Σq/2, and all
-of a generated token's, which is Σq. The linear work follows from Σq, the cache that is read from Σk - Σq, lm_head from n
-(of generations from Σq).
+The counted convention (see ``Pass.pairs``) leaves out half of a prompt token's meeting with itself, which is Σq/2, and
+all of a generated token's, which is Σq. The linear work follows from Σq, the cache that is read from Σk - Σq, lm_head
+from n (of generations from Σq).
 
 All of these are met by one equivalent pass: b requests with Σq/b new tokens after (Σk - Σq)/b cached ones, where
 b = Σq·(Σk - Σq/2) / (Σq·k - Σq²/2) makes the pairs come out, and b = n when the requests are equal. A second pass
