@@ -78,9 +78,7 @@ def _prefill_slope(model: Model, roof: Roof, seen: PrefillObservation) -> list[U
     time = _difference(end, start)
     if time is None or end.value < 1.2 * start.value:
         return []
-    return [
-        ratio("mfu", "slope", roof, high, predicted(flops, "FLOP", f"counted work beyond {low:,.0f} tokens"), time)
-    ]
+    return [ratio("mfu", "slope", roof, high, predicted(flops, "FLOP", f"counted work beyond {low:,.0f} tokens"), time)]
 
 
 def _decode_slope(model: Model, roof: Roof, seen: DecodeObservation, at: float) -> list[Utilisation]:
