@@ -110,21 +110,12 @@ def traced(
         found[name] = one  # type: ignore[index]
         steps += own
     total = sum(one.gpu_time_s for one in found.values())
-    device = TraceDevice(
-        rank=0,
-        device=0,
-        name="",
-        kernels=1,
-        copies=0,
-        graph_replays=0,
-        gpu_sum_s=total,
-        kernel_union_s=total,
-        gpu_union_s=total,
-        span_s=total,
-        busy_fraction=1.0,
-        resident_fraction=1.0,
-        overlaps=0,
-    )
+    idle = {"count": 0, "total_s": 0.0, "long": 0, "largest_s": 0.0}
+    device = {
+        "name": "", "kernels": 1, "copies": 0, "graph_replays": 0, "overlaps": 0, "gaps": idle,
+        **dict.fromkeys(("gpu_sum_s", "kernel_union_s", "gpu_union_s", "span_s"), total),
+        "busy_fraction": 1.0, "resident_fraction": 1.0,
+    }
     return Traced(
         files=(TraceFile(name="a.json", form="planted", rank=0, world=world, engine="", graph_mode="", devices=("",)),),
         on_cpu=False,
@@ -132,7 +123,7 @@ def traced(
         outside_s=0.0,
         outside_kernels=0,
         steps=tuple(sorted(steps, key=lambda one: (one.rank, one.start_s))),
-        devices=tuple(msgspec.structs.replace(device, device=i) for i in range(devices)),
+        devices=tuple(msgspec.convert({**device, "rank": 0, "device": i}, TraceDevice) for i in range(devices)),
         kernels_total=1,
         gpu_sum_s=total,
         kernel_union_s=total,

@@ -15,7 +15,7 @@ ACCEPTANCE = 0.7
 
 def speculative(patient: Patient) -> Remedy | Rejected:
     """A verify step reads the weights once for all proposed tokens; the kernels' excess grows with them if it binds."""
-    if any(one.tokens > 1 for one in patient.passes):
+    if any(one.tokens > 1.01 for one in patient.passes):
         return reject(patient, NAME, "its steps give a request more than one token already")
     alone = patient.least()
     verify_floor = patient.least(passes=tuple(one._replace(tokens=(DRAFT + 1) * one.tokens) for one in patient.passes))

@@ -53,11 +53,16 @@ def judge(traced: Traced, model: Model | None, machine: Machine | None) -> Trace
     seconds = traced_parts.lengths(traced.steps)
     phases: dict[TracePhase, TracedPhase] = {}
     for name, phase in traced.phases.items():
-        own = [i for i, step in enumerate(traced.steps) if step.phase == name and step.union_s > 0]
+        own = [i for i, step in enumerate(traced.steps) if ran(step, name)]
         found = _verdict(name, phase, [traced.steps[i] for i in own], [seconds[i] for i in own], ground)
         phases[name] = msgspec.structs.replace(phase, verdict=found)
     judged = msgspec.structs.replace(traced, phases=phases)
     return msgspec.structs.replace(judged, text=traced_words.answer(judged))
+
+
+def ran(step: TraceStep, phase: TracePhase) -> bool:
+    """Whether ``step`` is one of ``phase`` in which anything ran."""
+    return step.phase == phase and step.union_s > 0
 
 
 def devices(traced: Traced, machine: Machine | None) -> tuple[int, str]:

@@ -143,12 +143,11 @@ class Excess(NamedTuple):
         return self.took - self.least
 
 
-def excesses(phase: TracedPhase, time: MeanTime, floor: float, attention: float) -> tuple[Excess, ...]:
-    """Kernel families by what they took beyond the floor of their work, largest first.
+def excesses(phase: TracedPhase, kernels: float, floor: float, attention: float) -> tuple[Excess, ...]:
+    """Kernel families by what they took, of ``kernels`` seconds, beyond the floor of their work, largest first.
 
     The floor is that of matrices and of attention (``attention`` of it): all others could be fused away.
     """
-    kernels = time.busy - time.copies
     others = [row.family for row in phase.families if row.family not in (*MATMULS, "attention", "communication")]
     groups = [("matrix multiplies", MATMULS, floor - attention), ("attention", ("attention",), attention)]
     groups += [(family.replace("_", " "), (family,), 0.0) for family in dict.fromkeys(others)]

@@ -36,7 +36,7 @@ def why(bound: Bound, phase: TracedPhase, time: MeanTime, mean: MeanStep | None,
     if bound == "communication":
         return f"Kernels of communication take {part(time.communication)}."
     if bound == "kernel" and mean:
-        worst = traced_parts.excesses(phase, time, mean.floor_s, mean.attention_s)[0]
+        worst = traced_parts.excesses(phase, time.busy - time.copies, mean.floor_s, mean.attention_s)[0]
         return (
             f"Kernels take {show(time.kernels - mean.floor_s, 's')} beyond the floor of {show(mean.floor_s, 's')}, "
             f"{part(time.kernels - mean.floor_s)}; most of it is {worst.name} ({show(worst.took, 's')} where "
