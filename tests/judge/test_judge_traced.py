@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from traces_by_hand import FRESH, GENERATING, phase, step, traced
 
 from phasewise.hardware import catalogue
-from phasewise.judge.traced import NO_COUNTS, NO_MACHINE, NO_MODEL, judge
+from phasewise.judge.traced import NO_COUNTS, NO_MACHINE, NO_MODEL, device_names, judge
 from phasewise.model.load import load
 from phasewise.record.machine import Machine
 from phasewise.record.trace import SpeedOfLight, Tokens, TracePhase, TraceVerdict
@@ -180,7 +180,7 @@ def test_a_launch_bound_trace_is_told_without_a_model() -> None:
     assert seen is not None
     assert seen.bound == "overhead"
     assert fractions(seen)["host"] == pytest.approx(0.863, abs=0.001)
-    assert "bound by overhead" in found.text
+    assert "host-bound" in found.text
 
 
 @pytest.mark.parametrize(("rule", "bound"), [("memory", "memory"), ("compute", "compute"), ("latency", "kernel")])
@@ -221,6 +221,25 @@ def test_the_owner_and_its_bound_are_one_sentence() -> None:
     seen = traced(prefill=(phase(prefill, {"gemm": 1.0}), prefill), decode=(phase(decode, {"gemm": 1.0}), decode))
     found = judge(seen, llama_3_8b(), h100())
     assert found.text == "Decode owns 92% of the GPU time and is memory-bound, 76% MBU while the device is busy."
+
+
+def test_copies_between_kernels_are_named_as_such() -> None:
+    steps = [step("unknown", 0.0, 0.010, kernels=0.002)]
+    found = judge(traced(unknown=(phase(steps, {"gemm": 1.0}), steps)), None, None)
+    seen = found.phases["unknown"].verdict
+    assert seen is not None
+    assert seen.bound == "overhead"
+    assert fractions(seen) == pytest.approx({"copies": 0.8, "kernels": 0.2})
+    assert "are bound by copies" in found.text
+
+
+def test_devices_that_the_files_name_are_asked_only_where_those_that_ran_are_not() -> None:
+    seen = traced()
+    file = msgspec.structs.replace(seen.files[0], devices=("NVIDIA B200", "NVIDIA B200"))
+    assert device_names(msgspec.structs.replace(seen, files=(file,))) == {"NVIDIA B200"}
+    ran_on = msgspec.structs.replace(seen.devices[0], name="NVIDIA H200")
+    assert device_names(msgspec.structs.replace(seen, files=(file,), devices=(ran_on,))) == {"NVIDIA H200"}
+    assert device_names(seen) == {""}
 
 
 def test_ranks_share_the_work() -> None:

@@ -48,7 +48,7 @@ def fix_traced(traced: Traced, model: Model | None, machine: Machine | None) -> 
     times = {name: _seconds(traced, name) for name in traced.phases}
     total = sum(times.values())
     found: list[Remedy | Rejected] = []
-    unranked = []
+    unranked, blind = [], dict[str, list[str]]()
     for name, phase in traced.phases.items():
         verdict = phase.verdict
         if verdict is None or verdict.step is None:
@@ -67,11 +67,13 @@ def fix_traced(traced: Traced, model: Model | None, machine: Machine | None) -> 
         seen = Seen(timed=timed, found=phase, verdict=verdict, on_cpu=traced.on_cpu, machine=machine)
         found += [attempt(seen) for attempt in SEEN]
         if model is None or machine is None or verdict.why_null:
-            unranked.append(f"{name} has only the fixes that its gaps and its communication show: {verdict.why_null}")
+            blind.setdefault(verdict.why_null, []).append(name)
             continue
         patient = _patient(traced, seen, model, machine)
         found.append(faster_kernels(seen, patient, _excesses(seen)))
         found += [attempt(patient) for attempt in KNOWN.get(name, ())]
+    for why, names in blind.items():
+        unranked.append(f"{' and '.join(names)}: only the fixes that gaps and communication show, since {why}")
     if not found and not unranked:
         unranked.append("the trace has no steps, so nothing is ranked")
     return ranked(found, unranked)

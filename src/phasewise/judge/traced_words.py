@@ -16,6 +16,13 @@ _LATE_S = 50e-6
 _IDLE = 0.5
 """A device that is busy for less of the time than this is said to be idle in the answer."""
 
+_OVERHEAD = {
+    "launches": "launch-bound (the device waits for kernels that are launched one by one)",
+    "host": "host-bound (the device waits for the host)",
+    "copies": "bound by copies",
+}
+"""A bound of ``overhead`` by the largest part of it."""
+
 _OWNERS: dict[TracePhase, str] = {
     "prefill": "Prefill owns",
     "decode": "Decode owns",
@@ -32,7 +39,9 @@ def why(bound: Bound, phase: TracedPhase, time: MeanTime, mean: MeanStep | None,
         return f"{show(seconds / time.step, '1', 2)} of {what}"
 
     if bound == "overhead":
-        return f"Nothing but launches, host and copies fills {part(time.overhead)}{_late(phase)}."
+        named = {"launches": time.launches, "other waits for the host": time.host, "copies": time.copies}
+        each = ", ".join(f"{name} {show(seconds, 's')}" for name, seconds in named.items() if seconds > 0)
+        return f"No kernel runs in {part(time.overhead)} ({each}){_late(phase)}."
     if bound == "communication":
         return f"Kernels of communication take {part(time.communication)}."
     if bound == "kernel" and mean:
@@ -93,9 +102,14 @@ def _bound(phase: TracedPhase, name: TracePhase) -> str:
         return ""
     if found.alarm:
         return f"; no verdict: {found.alarm.text.rstrip('.')}"
-    verb = "are" if name in ("mixed", "unknown") else "is"
+    many = name in ("mixed", "unknown")
     if found.bound == "unknown":
-        return f"; what {'they are' if verb == 'are' else 'it is'} bound on cannot be said: {found.why_null}"
+        return f"; what {'they are' if many else 'it is'} bound on cannot be said: {found.why_null}"
+    words = BOUNDS[found.bound]
+    if found.bound == "overhead":
+        words = next(_OVERHEAD[part.name] for part in found.parts if part.name in _OVERHEAD)
+    if many:
+        words = words.replace("its kernels", "their kernels")
     figure = found.utilisations[0] if found.utilisations else None
     at = f", {show(figure.value.value, '1', 2)} {figure.yardstick.upper()} while the device is busy" if figure else ""
-    return f" and {verb} {BOUNDS[found.bound]}{at}"
+    return f" and {'are' if many else 'is'} {words}{at}"

@@ -112,9 +112,15 @@ def traced(
     total = sum(one.gpu_time_s for one in found.values())
     idle = {"count": 0, "total_s": 0.0, "long": 0, "largest_s": 0.0}
     device = {
-        "name": "", "kernels": 1, "copies": 0, "graph_replays": 0, "overlaps": 0, "gaps": idle,
+        "name": "",
+        "kernels": 1,
+        "copies": 0,
+        "graph_replays": 0,
+        "overlaps": 0,
+        "gaps": idle,
         **dict.fromkeys(("gpu_sum_s", "kernel_union_s", "gpu_union_s", "span_s"), total),
-        "busy_fraction": 1.0, "resident_fraction": 1.0,
+        "busy_fraction": 1.0,
+        "resident_fraction": 1.0,
     }
     return Traced(
         files=(TraceFile(name="a.json", form="planted", rank=0, world=world, engine="", graph_mode="", devices=("",)),),
