@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import msgspec
 import pytest
-from traces_by_hand import FRESH, GENERATING, phase, step, traced
 
 from phasewise.fix.traced import fix_traced
 from phasewise.judge.traced import judge
 from phasewise.record.remedies import Rejected, Remedies, Remedy
 from phasewise.record.trace import Gaps, KernelRow, Tokens, Traced, TracedPhase
 from reference import h100, llama_3_8b
+from traces_by_hand import FRESH, GENERATING, phase, step, traced
 
 WEIGHTS = 16_060_522_496 - 1_050_673_152
 KV = 131_072

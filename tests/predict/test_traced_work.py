@@ -10,9 +10,11 @@ from phasewise.model import work
 from phasewise.model.load import load
 from phasewise.model.model import Model
 from phasewise.model.passes import Pass
+from phasewise.predict import sums as said_sums
 from phasewise.predict import traced
 from phasewise.predict.roofline import prefill_floor
-from phasewise.predict.traced import Contradiction, Halves, count, mean_step, sums
+from phasewise.predict.sums import Contradiction, sums
+from phasewise.predict.traced import Halves, count, mean_step
 from phasewise.record.trace import Tokens
 from reference import llama_3_8b, reference_roof
 
@@ -117,10 +119,10 @@ def test_the_step_of_a_public_trace_by_hand() -> None:
 
 def test_counts_alone_are_completed_and_what_that_takes_for_granted_is_said() -> None:
     found = count([(Tokens(requests=15, tokens=15_360), None)])
-    assert found.assumed == (traced.EQUAL, traced.NO_PREFIX)
+    assert found.assumed == (said_sums.EQUAL, said_sums.NO_PREFIX)
     same(work.step(llama_3_8b(), *found.mean), one_by_one(llama_3_8b(), [(1024, 0)] * 15, []))
     bare = count([(None, Tokens(requests=32))])
-    assert bare.assumed == (traced.ONE_TOKEN, traced.NO_CONTEXT)
+    assert bare.assumed == (said_sums.ONE_TOKEN, said_sums.NO_CONTEXT)
     assert float(work.step(llama_3_8b(), *bare.mean).kv_bytes) == 0.0
     older = count([(Tokens(requests=1, tokens=888, products=888 * 1000), None)])
     assert not older.assumed

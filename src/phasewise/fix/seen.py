@@ -5,7 +5,6 @@ from __future__ import annotations
 import msgspec
 
 from phasewise.fix.patient import Timed
-from phasewise.record.machine import Machine
 from phasewise.record.trace import TracedPhase, TraceVerdict
 
 
@@ -17,14 +16,12 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
         found: what the trace shows of it.
         verdict: on it, with its mean step.
         on_cpu: True when operators on CPU threads stand for the kernels.
-        machine: None when unknown.
     """
 
     timed: Timed
     found: TracedPhase
     verdict: TraceVerdict
     on_cpu: bool
-    machine: Machine | None
 
     def part(self, *names: str) -> float:
         """Seconds of the mean step in these parts."""

@@ -46,7 +46,6 @@ def fix_traced(traced: Traced, model: Model | None, machine: Machine | None) -> 
     Without model and machine those that the trace alone tells are ranked, and the note says so.
     """
     times = {name: _seconds(traced, name) for name in traced.phases}
-    total = sum(times.values())
     found: list[Remedy | Rejected] = []
     unranked, blind = [], dict[str, list[str]]()
     for name, phase in traced.phases.items():
@@ -56,15 +55,8 @@ def fix_traced(traced: Traced, model: Model | None, machine: Machine | None) -> 
         if verdict.alarm:
             unranked.append(f"the {name} figures are not to be believed, so nothing is ranked for it")
             continue
-        timed = Timed(
-            phase=name,
-            step=verdict.step.value,
-            parts=_parts(verdict),
-            request_s=times[name],
-            total_s=total,
-            source=f"what the trace shows of its {name} steps",
-        )
-        seen = Seen(timed=timed, found=phase, verdict=verdict, on_cpu=traced.on_cpu, machine=machine)
+        timed = _timed(name, verdict, verdict.step.value, times[name], sum(times.values()))
+        seen = Seen(timed=timed, found=phase, verdict=verdict, on_cpu=traced.on_cpu)
         found += [attempt(seen) for attempt in SEEN]
         if model is None or machine is None or verdict.why_null:
             blind.setdefault(verdict.why_null, []).append(name)
@@ -86,15 +78,22 @@ def _seconds(traced: Traced, name: TracePhase) -> float:
     return step.value * phase.steps if step else 0.0
 
 
-def _parts(verdict: TraceVerdict) -> dict[Bound, float]:
-    """The parts of the mean step by what they are bound on."""
+def _timed(name: TracePhase, verdict: TraceVerdict, step: float, own: float, total: float) -> Timed:
+    """The phase, with the parts of its mean step by what they are bound on."""
     side: Bound = "compute" if verdict.utilisations and verdict.utilisations[0].yardstick == "mfu" else "memory"
     bounds: dict[str, Bound] = {"floor": side, "kernels": "kernel", "communication": "communication"}
     found: dict[Bound, float] = {}
     for part in verdict.parts:
-        name = bounds.get(part.name, "overhead")
-        found[name] = found.get(name, 0.0) + part.seconds.value
-    return found
+        on = bounds.get(part.name, "overhead")
+        found[on] = found.get(on, 0.0) + part.seconds.value
+    return Timed(
+        phase=name,
+        step=step,
+        parts=found,
+        request_s=own,
+        total_s=total,
+        source=f"what the trace shows of its {name} steps",
+    )
 
 
 def _patient(traced: Traced, seen: Seen, model: Model, machine: Machine) -> Patient:
