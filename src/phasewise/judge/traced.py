@@ -27,6 +27,8 @@ NO_MODEL = "the model is not known: name it with --model"
 NO_MACHINE = "the accelerator is not known: name it with --on"
 NO_COUNTS = "no step of the phase says how many tokens it handled"
 
+_CLIPPED = "The floor is longer than the kernels took: as a part of the step it is as long as they were."
+
 
 class Ground(msgspec.Struct, frozen=True, kw_only=True):
     """What the phases are judged on.
@@ -138,6 +140,7 @@ def _with_floor(
     meets = side(mean.work, ground.roofs[0])
     at = counted.context if name == "decode" else counted.tokens
     figures = _utilisations(ground.roofs, mean.work, time, at, first="mfu" if meets == "compute" else "mbu")
+    clipped = mean.floor_s > time.kernels
     rung = alarm.of_phase(name, figures)
     found = "unknown" if rung else traced_parts.bound(time, mean.floor_s, meets)
     why = f"No verdict: {rung[0].text}" if rung else traced_words.why(found, phase, time, mean, "")
@@ -153,7 +156,7 @@ def _with_floor(
         attention=_attention(phase),
         attention_predicted=predicted(mean.attention_s / mean.floor_s, "1", "attention's share of the floor"),
         alarm=rung[0] if rung else None,
-        notes=(*ground.notes, *_doubts(counted, model, len(counted.which), phase.steps, time, mean.floor_s)),
+        notes=(*ground.notes, *_doubts(counted, model, phase.steps), *([_CLIPPED] if clipped and not rung else [])),
     )
 
 
@@ -171,14 +174,14 @@ def _utilisations(
     return tuple(found)
 
 
-def _doubts(counted: Counted, model: Model, judged: int, steps: int, time: MeanTime, floor: float) -> list[str]:
+def _doubts(counted: Counted, model: Model, steps: int) -> list[str]:
     notes = [f"{text[:1].upper()}{text[1:]}." for text in counted.assumed]
     if inexact(model, counted):
         notes.append("Requests of one step are counted as equally long where attention is windowed or sparse.")
-    if judged < steps:
-        notes.append(f"{judged} of {steps} steps say their tokens and ran kernels: the figures are of those.")
-    if floor > time.kernels:
-        notes.append("The floor is longer than the kernels took: it is shown as long as they were.")
+    if len(counted.which) < steps:
+        notes.append(
+            f"{len(counted.which)} of {steps} steps say their tokens and ran kernels: the figures are of those."
+        )
     return notes
 
 
