@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from phasewise.fix.attention_kernel import attention_kernel
 from phasewise.fix.bigger_batches import bigger_batches
@@ -14,6 +14,7 @@ from phasewise.fix.prefix_caching import prefix_caching
 from phasewise.fix.quantised_weights import for_decode, for_prefill
 from phasewise.fix.speculative import speculative
 from phasewise.judge.case import Case
+from phasewise.model.passes import Pass
 from phasewise.record.judgement import Judgement, PhaseVerdict
 from phasewise.record.machine import Machine
 from phasewise.record.observation import Phase
@@ -42,6 +43,11 @@ def fix(case: Case, judgement: Judgement, machine: Machine | None) -> Remedies:
         else:
             patient = _patient(case, judgement, verdict, machine)
             found += [attempt(patient) for attempt in REMEDIES[verdict.phase]]
+    return ranked(found, unranked)
+
+
+def ranked(found: Sequence[Remedy | Rejected], unranked: Sequence[str]) -> Remedies:
+    """What helps by seconds saved, what does not with its reason, and ``unranked`` as the note."""
     fixes = [one for one in found if isinstance(one, Remedy)]
     fixes.sort(key=lambda one: (one.buys != "latency", -one.saves.value))
     rejected = tuple(one for one in found if isinstance(one, Rejected))
@@ -62,8 +68,22 @@ def _patient(case: Case, judgement: Judgement, verdict: PhaseVerdict, machine: M
         request = verdict.step.value * (1 if verdict.phase == "prefill" else max(1, ask.answer - 1))
         total = request
     seen = case.observation.prefill
-    fit = seen.fit if seen and verdict.phase == "prefill" else None
-    return Patient(model=model, roof=roof, machine=machine, verdict=verdict, fit=fit, request_s=request, total_s=total)
+    prefill = verdict.phase == "prefill"
+    return Patient(
+        phase=verdict.phase,
+        step=verdict.step.value,
+        parts={part.name: part.seconds.value for part in verdict.shares},
+        request_s=request,
+        total_s=total,
+        source=f"{roof.basis} ceilings, applied to the measured {verdict.phase} step",
+        model=model,
+        roof=roof,
+        machine=machine,
+        passes=(Pass(verdict.at_tokens) if prefill else Pass(1.0, verdict.at_tokens, decode=True),),
+        at=verdict.at_tokens,
+        bound=verdict.bound,
+        fit=seen.fit if seen and prefill else None,
+    )
 
 
 def _nothing(note: str) -> Remedies:

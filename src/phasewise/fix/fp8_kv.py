@@ -5,8 +5,6 @@ from __future__ import annotations
 import msgspec
 
 from phasewise.fix.patient import Patient, floor_change, reject
-from phasewise.model import work
-from phasewise.predict.roofline import decode_floor
 from phasewise.record.remedies import Rejected, Remedy
 from phasewise.units import show
 
@@ -19,7 +17,7 @@ def fp8_kv(patient: Patient) -> Remedy | Rejected:
     """The step reads the KV cache at one byte an element."""
     if patient.model.kv_element_bytes <= 1.1:
         return reject(patient, NAME, f"the KV cache is already in {patient.model.kv_format}")
-    step = work.decode(patient.model, patient.at)
+    step = patient.work
     share = float(step.kv_bytes) / float(step.bytes)
     if share < MATERIAL_SHARE:
         return reject(
@@ -31,8 +29,8 @@ def fp8_kv(patient: Patient) -> Remedy | Rejected:
     return floor_change(
         patient,
         NAME,
-        float(decode_floor(patient.model, patient.roof, patient.at)),
-        float(decode_floor(halved, patient.roof, patient.at)),
+        patient.least(),
+        patient.least(halved),
         why=f"the KV cache is {show(share, '1', 2)} of the bytes that a step reads",
         verify="serve with an FP8 KV cache and profile again with --kv fp8: TPOT after long prompts should fall",
     )

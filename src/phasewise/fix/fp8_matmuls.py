@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from phasewise.fix.patient import Patient, floor_change, reject
-from phasewise.model import work
 from phasewise.record.remedies import Rejected, Remedy
 
 NAME = "FP8 matmuls"
@@ -19,11 +18,10 @@ def fp8_matmuls(patient: Patient) -> Remedy | Rejected:
         return reject(
             patient, NAME, f"no FP8 rate is known for {patient.machine.name}: it has no such units, or --on is missing"
         )
-    step = work.prefill(patient.model, patient.at)
     compute, bandwidth = patient.roof.compute.value, patient.roof.bandwidth.value
     faster = peak.value * patient.machine.devices
     before = after = 0.0
-    for op in step.operations:
+    for op in patient.work.operations:
         memory = float(op.weight_bytes + op.kv_bytes) / bandwidth
         before += max(float(op.flops) / compute, memory)
         after += max(float(op.flops) / (compute if op.name == "attention" else faster), memory)

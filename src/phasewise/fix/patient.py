@@ -1,4 +1,4 @@
-"""One phase of one run, as the remedies see it, and the arithmetic that they share."""
+"""One phase of one run or trace, as the remedies see it, and the arithmetic that they share."""
 
 from __future__ import annotations
 
@@ -6,74 +6,102 @@ from typing import Literal
 
 import msgspec
 
+from phasewise.model import work
 from phasewise.model.model import Model
+from phasewise.model.passes import Pass
 from phasewise.predict.roofline import Roof
-from phasewise.record.judgement import Bound, PhaseVerdict
+from phasewise.predict.roofline import floor as least_time
+from phasewise.record.judgement import Bound
 from phasewise.record.machine import Machine
-from phasewise.record.observation import Phase, PrefillFit
+from phasewise.record.observation import PrefillFit
 from phasewise.record.quantity import Quantity
 from phasewise.record.remedies import Rejected, Remedy
+from phasewise.record.trace import TracePhase
 from phasewise.units import show
 
 MATERIAL = 0.02
 """A remedy that saves less than this fraction of its phase is named among those that would not help."""
 
 
-class Patient(msgspec.Struct, frozen=True, kw_only=True):
-    """A judged phase.
+class Timed(msgspec.Struct, frozen=True, kw_only=True):
+    """The time of a phase.
+
+    Attributes:
+        phase: which.
+        step: measured seconds of the step.
+        parts: of it, seconds by what they are bound on.
+        request_s: seconds of the phase in the stated request (in the trace).
+        total_s: seconds of the stated request (of all phases of the trace), or of the phase where the other was not
+            measured.
+        source: what a saving is computed from, one phrase.
+    """
+
+    phase: TracePhase
+    step: float
+    parts: dict[Bound, float]
+    request_s: float
+    total_s: float
+    source: str
+
+    @property
+    def floor(self) -> float:
+        """Seconds of the step that the work explains."""
+        return self.parts.get("compute", 0.0) + self.parts.get("memory", 0.0)
+
+    @property
+    def overhead(self) -> float:
+        """Seconds of the step that do not grow with work."""
+        return self.parts.get("overhead", 0.0)
+
+    @property
+    def kernel(self) -> float:
+        """Seconds of the step that kernels take beyond the floor."""
+        return self.parts.get("kernel", 0.0)
+
+    @property
+    def communication(self) -> float:
+        """Seconds of the step in which devices talk."""
+        return self.parts.get("communication", 0.0)
+
+    def share(self, name: Bound) -> float:
+        """Fraction of the step that is ``name``."""
+        return self.parts.get(name, 0.0) / self.step if self.step else 0.0
+
+
+class Patient(Timed, frozen=True, kw_only=True):
+    """A phase whose work is known.
 
     Attributes:
         model, roof, machine: what ran where, and the ceilings of the verdict.
-        verdict: of the phase, with its step taken apart.
-        fit: TTFT over length, for prefill.
-        request_s: seconds of the phase in the stated request.
-        total_s: seconds of the stated request, or of the phase where the other was not measured.
+        passes: what the step does.
+        at: new tokens (prefill) or context (decode) of the step.
+        bound: of the verdict.
+        fit: TTFT over length, for a prefill that was measured at several.
+        attention_s: seconds of the step in attention kernels, where a trace shows them.
     """
 
     model: Model
     roof: Roof
     machine: Machine
-    verdict: PhaseVerdict
-    request_s: float
-    total_s: float
+    passes: tuple[Pass, ...]
+    at: float
+    bound: Bound
     fit: PrefillFit | None = None
+    attention_s: float | None = None
 
     @property
-    def phase(self) -> Phase:
-        """Which phase."""
-        return self.verdict.phase
+    def work(self) -> work.Work:
+        """What the step must do."""
+        return work.step(self.model, *self.passes)
 
     @property
-    def at(self) -> float:
-        """Prompt length (prefill) or context (decode) of the step."""
-        return self.verdict.at_tokens
+    def batch(self) -> float:
+        """Requests of the step."""
+        return float(sum(one.batch for one in self.passes))
 
-    @property
-    def step(self) -> float:
-        """Measured seconds of the step."""
-        return self.verdict.step.value
-
-    @property
-    def floor(self) -> float:
-        """Seconds of the step that the work explains."""
-        return self._seconds("compute") + self._seconds("memory")
-
-    @property
-    def overhead(self) -> float:
-        """Seconds of the step that do not grow with work."""
-        return self._seconds("overhead")
-
-    @property
-    def kernel(self) -> float:
-        """Seconds of the step beyond floor and overhead."""
-        return self._seconds("kernel")
-
-    def _seconds(self, name: Bound) -> float:
-        return sum(share.seconds.value for share in self.verdict.shares if share.name == name)
-
-    def share(self, name: Bound) -> float:
-        """Fraction of the step that is ``name``."""
-        return self._seconds(name) / self.step if self.step else 0.0
+    def least(self, model: Model | None = None, passes: tuple[Pass, ...] | None = None) -> float:
+        """Least seconds of the step; with another model, or other passes, where they are given."""
+        return float(least_time(work.step(model or self.model, *(passes or self.passes)), self.roof))
 
 
 def floor_change(patient: Patient, name: str, before: float, after: float, why: str, verify: str) -> Remedy | Rejected:
@@ -88,7 +116,7 @@ def floor_change(patient: Patient, name: str, before: float, after: float, why: 
 
 
 def remedy(
-    patient: Patient,
+    of: Timed,
     name: str,
     saved: float,
     *,
@@ -99,33 +127,31 @@ def remedy(
     buys: Literal["latency", "throughput"] = "latency",
 ) -> Remedy | Rejected:
     """A remedy that saves ``saved`` seconds a step (``low`` to ``high``), or its rejection if that is too little."""
-    scale = patient.request_s / patient.step
+    scale = of.request_s / of.step
     total = saved * scale
-    if total < MATERIAL * patient.request_s:
-        return reject(
-            patient, name, f"it would save {show(max(0.0, total), 's')} of {show(patient.request_s, 's')}: {why}"
-        )
+    if total < MATERIAL * of.request_s:
+        return reject(of, name, f"it would save {show(max(0.0, total), 's')} of {show(of.request_s, 's')}: {why}")
     saves = Quantity(
         value=total,
         unit="s",
         provenance="predicted",
-        source=f"{patient.roof.basis} ceilings, applied to the measured {patient.phase} step",
+        source=of.source,
         low=max(0.0, min(low, saved) * scale),
-        high=min(patient.request_s, max(high, saved) * scale),
+        high=min(of.request_s, max(high, saved) * scale),
     )
     return Remedy(
         name=name,
-        phase=patient.phase,
+        phase=of.phase,
         saves=saves,
-        saves_share=total / patient.total_s,
-        step_before=patient.step,
-        step_after=patient.step - saved,
+        saves_share=total / of.total_s,
+        step_before=of.step,
+        step_after=of.step - saved,
         why=why,
         verify=verify,
         buys=buys,
     )
 
 
-def reject(patient: Patient, name: str, reason: str) -> Rejected:
+def reject(of: Timed, name: str, reason: str) -> Rejected:
     """``name`` would not help here because of ``reason``."""
-    return Rejected(name=name, phase=patient.phase, reason=reason)
+    return Rejected(name=name, phase=of.phase, reason=reason)

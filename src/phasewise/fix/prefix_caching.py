@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from phasewise.fix.patient import Patient, remedy
-from phasewise.predict.roofline import prefill_floor
 from phasewise.record.remedies import Rejected, Remedy
 
 HIT = 0.5
@@ -12,10 +11,13 @@ HIT = 0.5
 
 def prefix_caching(patient: Patient) -> Remedy | Rejected:
     """Work and kernel time of the cached tokens go; overhead stays."""
-    whole = float(prefill_floor(patient.model, patient.roof, patient.at))
+    whole = patient.least()
 
     def saved(hit: float) -> float:
-        left = float(prefill_floor(patient.model, patient.roof, patient.at, 1.0, hit * patient.at)) / whole
+        cached = tuple(
+            one._replace(tokens=(1 - hit) * one.tokens, past=one.past + hit * one.tokens) for one in patient.passes
+        )
+        left = patient.least(passes=cached) / whole
         return (patient.floor + patient.kernel) * (1 - left)
 
     return remedy(

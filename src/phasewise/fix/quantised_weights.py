@@ -5,10 +5,8 @@ from __future__ import annotations
 import msgspec
 
 from phasewise.fix.patient import Patient, floor_change, reject
-from phasewise.model import work
 from phasewise.model.formats import WEIGHTS
 from phasewise.model.model import Model, bytes_in
-from phasewise.predict.roofline import decode_floor, prefill_floor
 from phasewise.record.remedies import Rejected, Remedy
 from phasewise.units import show
 
@@ -19,15 +17,13 @@ def for_decode(patient: Patient) -> Remedy | Rejected:
     """Decode reads every weight at each step, so its floor shrinks with their bytes."""
     if _already(patient.model):
         return reject(patient, NAME, _already(patient.model))
-    step = work.decode(patient.model, patient.at)
-    before = float(decode_floor(patient.model, patient.roof, patient.at))
-    after = float(decode_floor(_in_4_bit(patient.model), patient.roof, patient.at))
+    before, after = patient.least(), patient.least(_in_4_bit(patient.model))
     return floor_change(
         patient,
         NAME,
         before,
         after,
-        why=f"a decode step reads {show(float(step.weight_bytes), 'B')} of weights; in 4 bit its floor falls "
+        why=f"a decode step reads {show(float(patient.work.weight_bytes), 'B')} of weights; in 4 bit its floor falls "
         f"{before / after:.2g}×, if the kernel unpacks them fast enough",
         verify="serve the 4-bit weights and profile again with --weights int4: TPOT and, as much, MBU tell",
     )
@@ -37,8 +33,7 @@ def for_prefill(patient: Patient) -> Remedy | Rejected:
     """Prefill waits for math, not for bytes: its floor hardly moves, and unpacking adds to it."""
     if _already(patient.model):
         return reject(patient, NAME, _already(patient.model))
-    before = float(prefill_floor(patient.model, patient.roof, patient.at))
-    after = float(prefill_floor(_in_4_bit(patient.model), patient.roof, patient.at))
+    before, after = patient.least(), patient.least(_in_4_bit(patient.model))
     return floor_change(
         patient,
         NAME,

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from phasewise.fix.patient import Patient, reject, remedy
-from phasewise.model import work
-from phasewise.predict.roofline import decode_floor, floor
 from phasewise.predict.speculation import DRAFT_COST, tokens_per_step
 from phasewise.record.remedies import Rejected, Remedy
 
@@ -17,10 +15,18 @@ ACCEPTANCE = 0.7
 
 def speculative(patient: Patient) -> Remedy | Rejected:
     """A verify step reads the weights once for all proposed tokens; the kernels' excess grows with them if it binds."""
-    alone = float(decode_floor(patient.model, patient.roof, patient.at))
-    verify_floor = float(floor(work.decode(patient.model, patient.at, tokens=DRAFT + 1.0), patient.roof))
-    kernel = patient.kernel * (DRAFT + 1 if patient.verdict.bound == "kernel" else 1)
-    step = patient.floor * verify_floor / alone + patient.overhead + kernel + DRAFT * DRAFT_COST * patient.step
+    if any(one.tokens > 1.01 for one in patient.passes):
+        return reject(patient, NAME, "its steps give a request more than one token already")
+    alone = patient.least()
+    verify_floor = patient.least(passes=tuple(one._replace(tokens=(DRAFT + 1) * one.tokens) for one in patient.passes))
+    kernel = patient.kernel * (DRAFT + 1 if patient.bound == "kernel" else 1)
+    step = (
+        patient.floor * verify_floor / alone
+        + patient.overhead
+        + kernel
+        + patient.communication
+        + DRAFT * DRAFT_COST * patient.step
+    )
 
     def saved(acceptance: float) -> float:
         return patient.step - step / tokens_per_step(DRAFT, acceptance)

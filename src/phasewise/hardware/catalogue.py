@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
@@ -99,6 +100,25 @@ def machine(accelerator: Accelerator, devices: int = 1) -> Machine:
         ),
         notes=tuple(notes),
     )
+
+
+def named_by(names: Iterable[str], devices: int = 1) -> Machine | None:
+    """``devices`` of the accelerator that a trace's devices call themselves; None where they do not say, or differ.
+
+    A name that the catalogue does not know, or that does not say which version it means, is None too: never a guess.
+
+    Raises:
+        InputError: a row of the user's own catalogue is bad.
+    """
+    said = set(names)
+    if len(said) != 1:
+        return None
+    try:
+        return machine(find(said.pop()), devices)
+    except InputError:
+        raise
+    except UsageError:
+        return None
 
 
 def facts(row: Accelerator) -> AcceleratorFacts:

@@ -19,14 +19,16 @@ CAUSES = (
 
 def alarms(verdicts: tuple[PhaseVerdict | None, ...]) -> tuple[Alarm, ...]:
     """One alarm per phase and yardstick whose utilisation is over 100% even at its lower end."""
+    return tuple(one for verdict in verdicts if verdict for one in of_phase(verdict.phase, verdict.utilisations))
+
+
+def of_phase(phase: str, utilisations: tuple[Utilisation, ...]) -> tuple[Alarm, ...]:
+    """The alarms of one phase."""
     found = []
-    for verdict in verdicts:
-        if verdict is None:
-            continue
-        for yardstick in ("mfu", "mbu"):
-            over = [u for u in verdict.utilisations if u.yardstick == yardstick and _impossible(u)]
-            if over:
-                found.append(_alarm(verdict.phase, max(over, key=lambda u: u.value.value)))
+    for yardstick in ("mfu", "mbu"):
+        over = [u for u in utilisations if u.yardstick == yardstick and _impossible(u)]
+        if over:
+            found.append(_alarm(phase, max(over, key=lambda u: u.value.value)))
     return tuple(found)
 
 

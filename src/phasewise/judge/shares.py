@@ -86,7 +86,7 @@ def of_prefill(model: Model, roof: Roof, seen: PrefillObservation, tokens: float
         overhead = _clipped(
             fitted.value - own, low - own, high - own, step - floor, "intercept of TTFT less the floor's"
         )
-    return Parts(step=step, floor=floor, overhead=overhead, side=_side(work.prefill(model, tokens), roof))
+    return Parts(step=step, floor=floor, overhead=overhead, side=side(work.prefill(model, tokens), roof))
 
 
 def _floor_intercept(model: Model, roof: Roof, lengths: list[int]) -> float:
@@ -121,7 +121,7 @@ def of_decode(
             source = "at most the overhead of a prefill pass"
         least, likely, most = min(least, cap), min(likely, cap), min(most, cap)
     overhead = _clipped(likely, least, most, room, source)
-    return Parts(step=step, floor=floor, overhead=overhead, side=_side(work.decode(model, context), roof))
+    return Parts(step=step, floor=floor, overhead=overhead, side=side(work.decode(model, context), roof))
 
 
 def _cost_of_a_byte(
@@ -149,6 +149,7 @@ def _clipped(value: float, low: float, high: float, room: float, source: str) ->
     return measured(ends[1], "s", source, min(ends), max(ends))
 
 
-def _side(step: work.Work, roof: Roof) -> FloorBound:
+def side(step: work.Work, roof: Roof) -> FloorBound:
+    """The ceiling that a step's work as a whole meets."""
     compute, memory = float(step.flops) / roof.compute.value, float(step.bytes) / roof.bandwidth.value
     return "compute" if compute >= memory else "memory"

@@ -31,7 +31,7 @@ def of_prefill(case: Case, seen: PrefillObservation, at: float) -> tuple[Utilisa
         times = [(at, prefill_step(seen, at)), *((float(point.tokens), point.ttft) for point in seen.points)]
         for tokens, time in times:
             step = work.prefill(case.model, tokens)
-            found += _whole(roof, tokens, float(step.flops), float(step.bytes), time)
+            found += whole(roof, tokens, float(step.flops), float(step.bytes), time)
         found += _prefill_slope(case.model, roof, seen)
     return tuple(found)
 
@@ -46,7 +46,7 @@ def of_decode(case: Case, seen: DecodeObservation, at: float) -> tuple[Utilisati
         times += [(point.context, point.tpot) for point in seen.points]
         for context, time in times:
             step = work.decode(case.model, context)
-            found += _whole(roof, context, float(step.flops), float(step.bytes), time)
+            found += whole(roof, context, float(step.flops), float(step.bytes), time)
         found += _decode_slope(case.model, roof, seen, at)
     return tuple(found)
 
@@ -56,10 +56,11 @@ def first(found: tuple[Utilisation, ...], yardstick: Literal["mfu", "mbu"]) -> Q
     return next((u.value for u in found if u.yardstick == yardstick and u.method == "whole"), None)
 
 
-def _whole(roof: Roof, tokens: float, flops: float, bytes_: float, time: Quantity) -> list[Utilisation]:
+def whole(roof: Roof, tokens: float, flops: float, bytes_: float, time: Quantity) -> list[Utilisation]:
+    """MFU and MBU of a step of so many FLOPs and bytes that took ``time``."""
     return [
-        _ratio("mfu", "whole", roof, tokens, predicted(flops, "FLOP", "counted work"), time),
-        _ratio("mbu", "whole", roof, tokens, predicted(bytes_, "B", "counted work"), time),
+        ratio("mfu", "whole", roof, tokens, predicted(flops, "FLOP", "counted work"), time),
+        ratio("mbu", "whole", roof, tokens, predicted(bytes_, "B", "counted work"), time),
     ]
 
 
@@ -77,16 +78,14 @@ def _prefill_slope(model: Model, roof: Roof, seen: PrefillObservation) -> list[U
     time = _difference(end, start)
     if time is None or end.value < 1.2 * start.value:
         return []
-    return [
-        _ratio("mfu", "slope", roof, high, predicted(flops, "FLOP", f"counted work beyond {low:,.0f} tokens"), time)
-    ]
+    return [ratio("mfu", "slope", roof, high, predicted(flops, "FLOP", f"counted work beyond {low:,.0f} tokens"), time)]
 
 
 def _decode_slope(model: Model, roof: Roof, seen: DecodeObservation, at: float) -> list[Utilisation]:
     if seen.fit is None or not sharp(seen.fit.per_context_token):
         return []
     kv = predicted(float(work.decode(model, at + 1).kv_bytes) - float(work.decode(model, at).kv_bytes), "B", "KV read")
-    return [_ratio("mbu", "slope", roof, at, kv, seen.fit.per_context_token)] if kv.value > 0 else []
+    return [ratio("mbu", "slope", roof, at, kv, seen.fit.per_context_token)] if kv.value > 0 else []
 
 
 def sharp(slope: Quantity) -> bool:
@@ -105,7 +104,7 @@ def _difference(end: Quantity, start: Quantity) -> Quantity | None:
     )
 
 
-def _ratio(
+def ratio(
     yardstick: Literal["mfu", "mbu"],
     method: Literal["whole", "slope"],
     roof: Roof,
@@ -113,12 +112,13 @@ def _ratio(
     done: Quantity,
     time: Quantity,
 ) -> Utilisation:
+    """``done`` over ``time`` over the ceiling of ``roof``; it is as good as the time is (measured, or reported)."""
     ceiling = roof.compute if yardstick == "mfu" else roof.bandwidth
     unit: Literal["FLOP/s", "B/s"] = "FLOP/s" if yardstick == "mfu" else "B/s"
-    rate = done.over(time, unit=unit, provenance="measured", source=f"{done.source} over {time.source}")
+    rate = done.over(time, unit=unit, provenance=time.provenance, source=f"{done.source} over {time.source}")
     # A ceiling is the best of its repeats: the slower ones say nothing of how far the best is off.
     best = msgspec.structs.replace(ceiling, low=None, high=None)
-    value = rate.over(best, unit="1", provenance="measured", source=f"{rate.source}, over {ceiling.source}")
+    value = rate.over(best, unit="1", provenance=time.provenance, source=f"{rate.source}, over {ceiling.source}")
     return Utilisation(
         yardstick=yardstick, basis=roof.basis, method=method, tokens=tokens, value=value, ceiling=ceiling
     )

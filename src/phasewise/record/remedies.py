@@ -6,8 +6,8 @@ from typing import Literal
 
 import msgspec
 
-from phasewise.record.observation import Phase
 from phasewise.record.quantity import Quantity
+from phasewise.record.trace import TracePhase
 
 
 class Remedy(msgspec.Struct, frozen=True, kw_only=True):
@@ -16,8 +16,8 @@ class Remedy(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         name: e.g. ``"4-bit weights"``.
         phase: the phase it acts on.
-        saves: seconds of the stated request, with an interval.
-        saves_share: fraction of the stated request's total.
+        saves: seconds of the stated request (of a trace: of the phase's steps in it), with an interval.
+        saves_share: fraction of the stated request's total (of a trace: of all its steps' time).
         step_before: seconds of the phase's step as measured.
         step_after: seconds of that step after the change, predicted.
         buys: ``latency`` shortens the request itself; ``throughput`` frees accelerator time per request and leaves the
@@ -27,7 +27,7 @@ class Remedy(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     name: str
-    phase: Phase
+    phase: TracePhase
     saves: Quantity
     saves_share: float
     step_before: float
@@ -41,7 +41,7 @@ class Rejected(msgspec.Struct, frozen=True, kw_only=True):
     """A change that would not help here, with the reason."""
 
     name: str
-    phase: Phase
+    phase: TracePhase
     reason: str
 
 

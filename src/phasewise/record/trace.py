@@ -189,7 +189,11 @@ class MeasuredKernel(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TracePart(msgspec.Struct, frozen=True, kw_only=True):
-    """A part of a phase's mean step, seconds and fraction of it; ``kernels`` is what they took beyond the floor."""
+    """A part of a phase's mean step, seconds and fraction of it.
+
+    ``kernels`` is what they took beyond the floor (all that they took where no floor is known), ``launches`` the gaps
+    that CUDA graphs would close, ``host`` every other gap.
+    """
 
     name: Literal["floor", "kernels", "communication", "copies", "launches", "host"]
     seconds: Quantity
@@ -201,16 +205,18 @@ class TraceVerdict(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         bound: ``compute`` or ``memory`` (the floor's side) when the floor is the largest part, else ``kernel``,
-            ``overhead`` (launches and host) or ``communication``; ``unknown`` when nothing tells.
+            ``overhead`` (launches, host, copies) or ``communication``; ``unknown`` when nothing tells.
         why: one sentence with the numbers.
         why_null: what is missing for MFU, MBU and floor, "" when they are there.
-        steps: how many steps were judged (those with token counts).
+        steps: how many steps were judged: those with token counts where work is judged, else all that ran kernels.
         step: mean time of a judged step, start to start where steps follow each other, else its span.
         floor: mean floor of those steps.
-        utilisations: MFU and MBU of the mean step, the yardstick of the phase first.
+        utilisations: MFU and MBU of the mean step, the yardstick of the phase first; over the time in which the device
+            was busy, then over the whole step, gaps included.
         parts: what the mean step is made of, largest first.
         attention: attention's share of kernel time, and beside it the share that the floors predict (None unknown).
         alarm: a utilisation over 100%.
+        notes: sentences a reader must know: what was assumed of the token counts, of the devices, of the model.
     """
 
     bound: Bound
@@ -224,6 +230,7 @@ class TraceVerdict(msgspec.Struct, frozen=True, kw_only=True):
     attention: Quantity | None = None
     attention_predicted: Quantity | None = None
     alarm: Alarm | None = None
+    notes: tuple[str, ...] = ()
 
 
 class TracedPhase(msgspec.Struct, frozen=True, kw_only=True):
