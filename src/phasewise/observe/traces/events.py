@@ -211,7 +211,8 @@ class Source(NamedTuple):
 
     ``form`` names the format (``Kineto JSON``, ``Nsight Systems SQLite 3.24.0``, ...); ``world`` the ranks of its job
     (0 unsaid), ``rank`` its rank by its own word (-1 unsaid); ``graph_mode`` is ``graph`` or ``node`` for
-    Nsight Systems, "" elsewhere; ``engine`` what wrote the steps, by the file's own word, e.g. ``vllm 0.32.0``.
+    Nsight Systems, "" elsewhere; ``engine`` what wrote the steps, by the file's own word, e.g. ``vllm 0.32.0``;
+    ``notes`` what its reader left out on purpose, a sentence each.
     """
 
     path: str
@@ -222,6 +223,7 @@ class Source(NamedTuple):
     graph_mode: str = ""
     engine: str = ""
     faults: tuple[Fault, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 class Trace(NamedTuple):
