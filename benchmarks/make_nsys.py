@@ -2,11 +2,11 @@
 
     python benchmarks/make_nsys.py OUT.sqlite [--megabytes 500]
 
-A vLLM-like server on one H100: of every 16 steps one is a prefill and 15 decode, every fourth decode replays a CUDA
-graph (recorded in node mode: its kernels carry one correlation id), all others launch kernel by kernel. Each step lies in an
-``execute_...`` range of NVTX, within a range of its phase, and holds the ranges of PyTorch's emit_nvtx, one per operator
-(``aten::view, op_id = 314290``): at 500 MB 842,000 kernels and 4.0 million ranges, as in the file that other tools were
-timed on.
+A vLLM-like server on one H100: of every 16 steps one is a prefill and 15 are decode; every fourth step replays a CUDA
+graph (recorded in node mode: its kernels carry one correlation id), all others launch kernel by kernel. Each step lies
+in an ``execute_...`` range of NVTX, within a range of its phase, and holds the ranges of PyTorch's emit_nvtx, one per
+operator (``aten::view, op_id = 314290``). At 500 MB: 843,000 kernels and 4.0 million ranges, as many as in the file
+that notes on other tools' speed are about.
 """
 
 from __future__ import annotations
@@ -36,7 +36,15 @@ KERNELS = (
     "void cublasLt::splitKreduce_kernel<(int)32, (int)16, int, __nv_bfloat16, __nv_bfloat16, float>(T10)",
 )
 CALLS = ("cudaLaunchKernel_v7000", "cudaGraphLaunch_v10000", "cudaMemcpyAsync_v3020", "cudaStreamSynchronize_v3020")
-OPERATORS = ("aten::view", "aten::empty", "aten::as_strided", "aten::transpose", "aten::linear", "aten::matmul", "aten::mm")
+OPERATORS = (
+    "aten::view",
+    "aten::empty",
+    "aten::as_strided",
+    "aten::transpose",
+    "aten::linear",
+    "aten::matmul",
+    "aten::mm",
+)
 
 SCHEMA = """
 CREATE TABLE StringIds (id INTEGER NOT NULL PRIMARY KEY, value TEXT NOT NULL);
@@ -59,6 +67,9 @@ CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (start INTEGER NOT NULL, end INTEGER NOT
 CREATE TABLE CUPTI_ACTIVITY_KIND_RUNTIME (start INTEGER NOT NULL, end INTEGER NOT NULL, eventClass INTEGER NOT NULL,
     globalTid INTEGER, correlationId INTEGER, nameId INTEGER NOT NULL, returnValue INTEGER NOT NULL,
     callchainId INTEGER);
+CREATE TABLE OSRT_API (start INTEGER NOT NULL, end INTEGER NOT NULL, eventClass INTEGER NOT NULL, globalTid INTEGER,
+    nameId INTEGER NOT NULL, returnValue INTEGER NOT NULL, nestingLevel INTEGER, callchainId INTEGER,
+    argumentsId INTEGER);
 CREATE TABLE CUPTI_ACTIVITY_KIND_MEMCPY (start INTEGER NOT NULL, end INTEGER NOT NULL, deviceId INTEGER NOT NULL,
     contextId INTEGER NOT NULL, greenContextId INTEGER, streamId INTEGER NOT NULL, correlationId INTEGER,
     globalPid INTEGER, bytes INTEGER NOT NULL, copyKind INTEGER NOT NULL);
@@ -102,7 +113,21 @@ def kernels(step: Step) -> Iterator[tuple[int | None, ...]]:
         name, node = k % len(KERNELS), NODE + k + 1 if step.graph else None
         yield (
             *(start, start + length, 0, 1, 0, 7, correlation(step, k), PID, name, STRINGS // 2 + name, name, 1, 1, 96),
-            *(132 if step.prefill else 16, 1, 1, 128, 1, 1, 0, 49_152, 0, 250_871_808, step.index * 1000 + k, 65_536, node),
+            *(
+                132 if step.prefill else 16,
+                1,
+                1,
+                128,
+                1,
+                1,
+                0,
+                49_152,
+                0,
+                250_871_808,
+                step.index * 1000 + k,
+                65_536,
+                node,
+            ),
             *(0, None, None, None, 7 if step.graph else 0, 0, 0, 0, 0, 0, 0),
         )
 
@@ -114,6 +139,13 @@ def launches(step: Step) -> Iterator[tuple[int | None, ...]]:
     start = step.cpu + 2_800_000
     yield start, start + 9_000, 0, TID, step.index * 1000 + 990, 18, 0, None
     yield start + 10_000, start + 90_000, 0, TID, step.index * 1000 + 991, 19, 0, None
+
+
+def system_calls(step: Step) -> Iterator[tuple[int | None, ...]]:
+    """Of other threads: rows that a reader has no use for, as in every recording with --trace=osrt, the default."""
+    for k in range(920):
+        start = step.cpu + k * 3_000
+        yield start, start + 2_000, 27, TID + 1 + k % 4, 19, 0, 0, step.index * 1000 + k, None
 
 
 def copies(step: Step) -> Iterator[tuple[int, ...]]:
@@ -150,6 +182,7 @@ def write(path: Path, megabytes: float) -> int:
     for table, rows in (
         ("CUPTI_ACTIVITY_KIND_KERNEL", kernels),
         ("CUPTI_ACTIVITY_KIND_RUNTIME", launches),
+        ("OSRT_API", system_calls),
         ("CUPTI_ACTIVITY_KIND_MEMCPY", copies),
         ("NVTX_EVENTS", ranges),
     ):

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from phasewise.observe.traces.events import (
     NOT_SAID,
@@ -20,6 +21,7 @@ from phasewise.observe.traces.events import (
     Launches,
     LaunchKind,
     Replays,
+    Small,
 )
 from phasewise.observe.traces.readers.nsys_base import Base
 from phasewise.observe.traces.readers.nsys_names import PROCESS, Processes, Threads, call, interned, strings
@@ -44,7 +46,6 @@ _COPY_KINDS = {
 }
 """ENUM_CUDA_MEMCPY_OPER of the export: host, device, array (on the device), peer, and the three of unified memory."""
 
-Advance = Callable[[float], None]
 Raw = dict[str, Ints]
 
 
@@ -141,9 +142,7 @@ def _copies(rows: Raw) -> Copies:
 
 
 def _replays(rows: Raw) -> Replays:
-    return table(
-        Replays, {key: rows[key] for key in ("start", "end", "device", "stream", "correlation", "graph")}
-    )
+    return table(Replays, {key: rows[key] for key in ("start", "end", "device", "stream", "correlation", "graph")})
 
 
 def _launches(base: Base, names: Names, threads: Threads, rows: Raw, started: Ints) -> Launches:
@@ -151,7 +150,7 @@ def _launches(base: Base, names: Names, threads: Threads, rows: Raw, started: In
     known = strings(base, distinct)
     calls = [call(known.get(int(one), "(unnamed)")) for one in distinct]
     name = np.array([names(plain) for plain, _ in calls] or [0], np.int32)[inverse]
-    kind = np.array([kind for _, kind in calls] or [0], np.int32)[inverse]
+    kind = np.array([int(kind) for _, kind in calls] or [0], np.int32)[inverse]
     thread = threads(rows["thread"])
     marks = {plain: names(plain) for plain, _ in calls}
     captured = (kind == LaunchKind.KERNEL) & _in_capture(name, thread, rows["start"], marks)
@@ -161,7 +160,7 @@ def _launches(base: Base, names: Names, threads: Threads, rows: Raw, started: In
     return table(Launches, {**{key: rows[key] for key in chosen}, "name": name, "thread": thread, "kind": kind})
 
 
-def _in_capture(name: Ints, thread: Ints, start: Ints, marks: dict[str, int]) -> Ints:
+def _in_capture(name: Small, thread: Small, start: Ints, marks: dict[str, int]) -> NDArray[np.bool_]:
     """Whether each call lies between a BeginCapture and the next EndCapture of its thread: it launches nothing then."""
     step = np.zeros(len(name), np.int64)
     for plain, index in marks.items():

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -21,6 +22,7 @@ from phasewise.observe.traces.opened import Opened
 from phasewise.observe.traces.readers import Progress, nsys_device, nsys_ranges, nsys_target
 from phasewise.observe.traces.readers.nsys_base import Base
 from phasewise.observe.traces.readers.nsys_names import Threads
+from phasewise.observe.traces.readers.nsys_ranges import Ranges
 
 FORM = "Nsight Systems SQLite (nsys export --type sqlite)"
 
@@ -40,14 +42,17 @@ def read(opened: Opened, progress: Progress) -> Trace:
 
 
 def read_path(path: Path, name: str, progress: Progress, faults: tuple[Fault, ...] = ()) -> Trace:
-    """The same for a file on disk, that is called ``name`` in messages; ``faults`` are known already."""
-    base = Base(path, name)
-    try:
+    """The same for a file on disk, that is called ``name`` in messages; ``faults`` are known already.
+
+    The NVTX table, the largest, is read beside the others, on a thread and with a connection of its own.
+    """
+    with Base(path, name) as base, Base(path, name) as other, ThreadPoolExecutor(1) as pool:
         base.faults.extend(faults)
         _check(base)
-        return _trace(base, progress)
-    finally:
-        base.close()
+        try:
+            return _trace(base, pool.submit(nsys_ranges.read, other, lambda done: None), other, progress)
+        finally:
+            other.stop()
 
 
 @contextmanager
@@ -83,37 +88,40 @@ def _beside(opened: Opened, path: Path) -> tuple[Fault, ...]:
 def _check(base: Base) -> None:
     if any(base.has(table) for table in _KNOWN):
         return
-    listed = ", ".join(sorted(base.tables)[:8])
-    found = f"{len(base.tables)} tables ({listed}{', ...' if len(base.tables) > 8 else ''})" if listed else "no table"
     if nsys_target.schema(base):
         raise InputError(
-            f"{base.name} is an Nsight Systems export without CUDA and NVTX events (it has {found}): record again with"
-            " nsys profile --trace=cuda,nvtx."
+            f"{base.name} is an Nsight Systems export without any CUDA or NVTX event: record again with nsys profile "
+            "--trace=cuda,nvtx."
         )
+    listed = ", ".join(sorted(base.tables)[:8]) + (", ..." if len(base.tables) > 8 else "")
     raise InputError(
-        f"{base.name} is an SQLite database with {found}, but with none of Nsight Systems' CUDA or NVTX tables: name"
-        " what nsys export --type sqlite wrote."
+        f"{base.name} is an SQLite database with {f'the tables {listed}' if listed else 'no table'}, none of them of "
+        "Nsight Systems: name what nsys export --type sqlite wrote."
     )
 
 
-def _trace(base: Base, progress: Progress) -> Trace:
+def _trace(base: Base, reading: Future[Ranges], other: Base, progress: Progress) -> Trace:
     names, threads = tables.Names(), Threads()
     activity = nsys_device.read(base, names, threads, progress)
-    last = max((int(one.end.max()) for one in activity if len(one.end)), default=0)
-    ranges = nsys_ranges.read(base, names, threads, last, lambda done: progress(nsys_ranges.NVTX, done))
     counters = nsys_target.counters(base, names, lambda done: progress(nsys_target.METRICS, done))
+    progress(nsys_ranges.NVTX, 0.0)
+    ranges = reading.result()
+    last = max((int(one.end.max()) for one in activity if len(one.end)), default=0)
+    bands, ops, still_open = nsys_ranges.placed(ranges, names, threads, last)
     kernels, copies, replays, launches = activity
-    if not sum(len(one[0]) for one in (*activity, ranges.bands, ranges.ops, counters)):
-        why = f" ({base.faults[0].detail})" if base.faults else ""
+    faults = tuple(
+        dict.fromkeys((*base.faults, *other.faults, *still_open, *nsys_target.losses(base, len(kernels.start) > 0)))
+    )
+    if not sum(len(one[0]) for one in (*activity, bands, ops, counters)):
+        why = f" ({faults[0].detail})" if faults else ""
         raise InputError(f"{base.name} holds no event that can be used{why}: export it again with nsys export.")
-    version = nsys_target.schema(base)
     seen = np.unique(np.concatenate((kernels.device, copies.device, replays.device)))
     source = Source(
         path=base.name,
-        form=f"Nsight Systems SQLite {version}".rstrip(),
+        form=f"Nsight Systems SQLite {nsys_target.schema(base)}".rstrip(),
         devices=nsys_target.devices(base, seen[seen >= 0]),
         graph_mode=nsys_target.graph_mode(base, len(replays.start), int(np.count_nonzero(kernels.node))),
-        faults=(*base.faults, *nsys_target.losses(base)),
+        faults=faults,
         notes=(ranges.note,) if ranges.note else (),
     )
     return tables.empty(source)._replace(
@@ -125,7 +133,7 @@ def _trace(base: Base, progress: Progress) -> Trace:
         copies=copies,
         replays=replays,
         launches=launches,
-        bands=ranges.bands,
-        ops=ranges.ops,
+        bands=bands,
+        ops=ops,
         counters=counters,
     )

@@ -1,14 +1,14 @@
-"""What an export of Nsight Systems says of its recording: versions, clock, devices, graph mode, sampled metrics, losses."""
+"""What an Nsight Systems export says of its recording: version, clock, devices, graph mode, sampled metrics, losses."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 import numpy as np
 
 from phasewise.observe.traces.events import Counters, Device, Fault
-from phasewise.observe.traces.readers.nsys_base import Base
+from phasewise.observe.traces.readers.nsys_base import TIME_LIMIT, Advance, Base
 from phasewise.observe.traces.tables import Names, table
 
 METRICS = "GPU_METRICS"
@@ -16,7 +16,10 @@ _EXPORTS = ("META_DATA_EXPORT", "EXPORT_META_DATA")
 """Older exports (3.1) turn the words around."""
 
 _MILLI = 1000
-_LOSS = re.compile(r"not all|\blost\b|dropp|discard|truncat|overflow|incomplete|might (not )?have|no cuda events", re.I)
+_LOSS = re.compile(r"not all .*collected|\blost\b|dropp|discard|truncat|overflow|incomplete", re.IGNORECASE)
+_NO_CUDA = re.compile(r"no cuda events|cuda profiling might have not", re.IGNORECASE)
+"""Said of each process that used no CUDA: a loss only where none did."""
+
 _WARNING, _ERROR = 2, 3
 
 
@@ -70,23 +73,21 @@ def devices(base: Base, seen: Iterable[int]) -> tuple[Device, ...]:
     return tuple(known.get(one, Device(one, "")) for one in wanted)
 
 
-def counters(base: Base, names: Names, advance: Callable[[float], None]) -> Counters:
+def counters(base: Base, names: Names, advance: Advance) -> Counters:
     """Samples of GPU metrics under their names, unit included (``SMs Active [Throughput %]``)."""
     if not base.has(METRICS, "timestamp", "typeId", "metricId", "value"):
         return table(Counters)
     columns = {
-        "time": '"timestamp"',
+        "time": "timestamp",
         "type": base.value(METRICS, "typeId", 0),
         "metric": base.value(METRICS, "metricId", -1),
-        "value": f'CAST("value" * {_MILLI} AS INTEGER)',
+        "value": f"CAST(value * {_MILLI} AS INTEGER)",
     }
-    where = "\"timestamp\" <= 2305843009213693952 AND typeof(\"value\") IN ('integer', 'real')"
+    where = f"timestamp <= {TIME_LIMIT} AND typeof(value) IN ('integer', 'real')"
     got = base.integers(METRICS, columns, where, advance)
     titles = _titles(base)
     pairs, inverse = np.unique(np.stack((got["type"], got["metric"])), axis=1, return_inverse=True)
-    index = [
-        names(titles.get((int(kind), int(metric)), f"metric {int(metric)}")) for kind, metric in pairs.T
-    ]
+    index = [names(titles.get((int(kind), int(metric)), f"metric {int(metric)}")) for kind, metric in pairs.T]
     return table(
         Counters,
         {
@@ -105,10 +106,11 @@ def _titles(base: Base) -> dict[tuple[int, int], str]:
     return {(kind, metric): str(name) for kind, metric, name in rows}
 
 
-def losses(base: Base) -> tuple[Fault, ...]:
-    """Warnings and errors of the profiler itself that say that events are missing."""
+def losses(base: Base, cuda: bool) -> tuple[Fault, ...]:
+    """Warnings and errors of the profiler itself that say that events are missing; ``cuda``: it recorded some of CUDA."""
     if not base.has("DIAGNOSTIC_EVENT", "severity", "text"):
         return ()
     rows = base.rows(f"SELECT text FROM DIAGNOSTIC_EVENT WHERE severity IN ({_WARNING}, {_ERROR}) LIMIT 10000")
     said = dict.fromkeys(" ".join(str(text).split())[:200] for (text,) in rows)
-    return tuple(Fault("missing", f"the profiler said: {text}") for text in said if _LOSS.search(text))
+    lost = [text for text in said if _LOSS.search(text) or (not cuda and _NO_CUDA.search(text))]
+    return tuple(Fault("missing", f"the profiler said: {text}") for text in lost)
