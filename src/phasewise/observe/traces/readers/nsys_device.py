@@ -101,8 +101,8 @@ def _columns(base: Base) -> dict[str, dict[str, str]]:
             name = next((c for c in ("demangledName", "shortName", "mangledName") if base.has(one, c)), "demangledName")
             found[one] |= {
                 "name": value(name),
-                "blocks": "*".join(f"max(0, {value(column, 0)})" for column in ("gridX", "gridY", "gridZ")),
-                "threads": "*".join(f"max(0, {value(column, 0)})" for column in ("blockX", "blockY", "blockZ")),
+                "blocks": _product(base, ("gridX", "gridY", "gridZ")),
+                "threads": _product(base, ("blockX", "blockY", "blockZ")),
                 "graph": value("graphId", 0),
                 "node": value("graphNodeId", 0),
             }
@@ -115,6 +115,10 @@ def _columns(base: Base) -> dict[str, dict[str, str]]:
     return found
 
 
+def _product(base: Base, columns: tuple[str, ...]) -> str:
+    return "*".join(f'"{column}"' for column in columns) if base.has(KERNEL, *columns) else "0"
+
+
 def _kernels(base: Base, names: Names, rows: Raw) -> Kernels:
     node = np.maximum(rows["node"], 0)
     # CUPTI's node ids carry the graph in their upper half; exports before 3.24 have no column of its own for it.
@@ -122,8 +126,9 @@ def _kernels(base: Base, names: Names, rows: Raw) -> Kernels:
     return table(
         Kernels,
         {
-            **{key: rows[key] for key in ("start", "end", "device", "stream", "correlation", "blocks")},
-            "threads": np.minimum(rows["threads"], 2**31 - 1),
+            **{key: rows[key] for key in ("start", "end", "device", "stream", "correlation")},
+            "blocks": np.maximum(rows["blocks"], 0),
+            "threads": np.clip(rows["threads"], 0, 2**31 - 1),
             "name": interned(base, names, rows["name"], "kernels"),
             "graph": graph,
             "node": node,

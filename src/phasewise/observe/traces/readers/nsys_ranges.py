@@ -181,6 +181,6 @@ def _kept(base: Base, flood: tuple[str, ...]) -> str:
 
 
 def _note(base: Base, flood: tuple[str, ...], kept: int) -> str:
-    total = base.count(NVTX, _of_ranges(base))
+    total = base.count(NVTX)
     some = ", ".join(family + "*" * family.endswith("::") for family in flood[:3]) + ", ..." * (len(flood) > 3)
-    return f"{total - kept:,} of {total:,} NVTX ranges are too many to be steps or phases ({some}) and were not read"
+    return f"{total - kept:,} of {total:,} NVTX events are too many to be steps or phases ({some}) and were not read"

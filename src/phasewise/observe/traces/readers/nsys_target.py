@@ -107,7 +107,7 @@ def _titles(base: Base) -> dict[tuple[int, int], str]:
 
 
 def losses(base: Base, cuda: bool) -> tuple[Fault, ...]:
-    """Warnings and errors of the profiler itself that say that events are missing; ``cuda``: it recorded some of CUDA."""
+    """Warnings and errors of the profiler itself that say that events are missing; ``cuda``: it recorded kernels."""
     if not base.has("DIAGNOSTIC_EVENT", "severity", "text"):
         return ()
     rows = base.rows(f"SELECT text FROM DIAGNOSTIC_EVENT WHERE severity IN ({_WARNING}, {_ERROR}) LIMIT 10000")
