@@ -48,25 +48,29 @@ class Base:
         self.name = name
         self.faults: list[Fault] = []
         self._stopped = False
-        self._connection = sqlite3.connect(
-            f"file:{quote(str(path.absolute()))}?mode=ro&immutable=1",
-            uri=True,
-            check_same_thread=False,
-            isolation_level=None,
-        )
-        self._connection.text_factory = lambda raw: raw.decode("utf-8", "replace")
+        self._connection = _connect(path)
         try:
-            self._connection.execute("PRAGMA trusted_schema = OFF")
-            self._connection.execute("PRAGMA query_only = ON")
-            found = self._connection.execute("SELECT name, sql FROM sqlite_master WHERE type = 'table'").fetchall()
-            self.tables = {
-                table: frozenset(row[1] for row in self._connection.execute(f"PRAGMA table_info({quoted(table)})"))
-                for table, sql in found
-                if not str(sql).upper().startswith("CREATE VIRTUAL")
-            }
+            self.tables = self._tables()
         except sqlite3.Error as error:
             self._connection.close()
-            raise InputError(f"{name} is a damaged SQLite file ({error}): export it again with nsys export.") from None
+            # SQLite opens no file that is shorter than its header says, unless its schema may be repaired.
+            self._connection = _connect(path, "PRAGMA writable_schema = ON")
+            try:
+                self.tables = self._tables()
+            except sqlite3.Error:
+                self._connection.close()
+                raise InputError(f"{name} is a damaged SQLite file ({error}): export it again.") from None
+            self.faults.append(Fault("truncated", f"{name} is cut off or damaged ({error}): what is left was read."))
+
+    def _tables(self) -> dict[str, frozenset[str]]:
+        found = self._connection.execute("SELECT name, sql FROM sqlite_master WHERE type = 'table'").fetchall()
+        return {
+            str(table): frozenset(
+                str(row[1]) for row in self._connection.execute(f"PRAGMA table_info({quoted(str(table))})")
+            )
+            for table, sql in found
+            if not str(sql).upper().startswith("CREATE VIRTUAL")
+        }
 
     def __enter__(self) -> Base:
         return self
@@ -164,6 +168,16 @@ class Base:
             rows, _ = self._rows(f"SELECT {', '.join(f'CAST({value} AS INTEGER)' for value in values)} {of}")
             found = np.array(rows, np.int64).reshape(-1, len(values))
         return np.ascontiguousarray(found.T, np.int64)
+
+
+def _connect(path: Path, *pragmas: str) -> sqlite3.Connection:
+    """Read-only and immutable; functions of the schema's own (views, generated columns) may do nothing unsafe."""
+    uri = f"file:{quote(str(path.absolute()))}?mode=ro&immutable=1"
+    connection = sqlite3.connect(uri, uri=True, check_same_thread=False, isolation_level=None)
+    connection.text_factory = lambda raw: raw.decode("utf-8", "replace")
+    for pragma in ("PRAGMA trusted_schema = OFF", "PRAGMA query_only = ON", *pragmas):
+        connection.execute(pragma)
+    return connection
 
 
 def quoted(name: str) -> str:

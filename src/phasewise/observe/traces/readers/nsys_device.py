@@ -166,19 +166,17 @@ def _launches(base: Base, names: Names, threads: Threads, rows: Raw, started: In
 
 
 def _in_capture(name: Small, thread: Small, start: Ints, marks: dict[str, int]) -> NDArray[np.bool_]:
-    """Whether each call lies between a BeginCapture and the next EndCapture of its thread: it launches nothing then."""
-    step = np.zeros(len(name), np.int64)
+    """Whether the last mark on each call's thread was a BeginCapture, not an EndCapture: it launches nothing then."""
+    mark = np.zeros(len(name), np.int8)
     for plain, index in marks.items():
-        if "Capture" in plain:
-            step[name == index] = 1 if "BeginCapture" in plain else -1 if "EndCapture" in plain else 0
-    if not step.any():
-        return np.zeros(len(name), bool)
-    order = np.lexsort((start, thread))
-    depth = np.cumsum(step[order])
-    first = np.searchsorted(thread[order], thread[order])
+        if "BeginCapture" in plain or "EndCapture" in plain:
+            mark[name == index] = 1 if "BeginCapture" in plain else -1
+    order = np.lexsort((start, thread)) if mark.any() else np.zeros(0, np.int64)
     inside = np.zeros(len(name), bool)
-    # A recording may begin within a capture: the depth counts from each thread's own start.
-    inside[order] = depth - (depth[first] - step[order][first]) > 0
+    if len(order):
+        place = np.arange(len(order))
+        last = np.maximum.accumulate(np.where(mark[order] != 0, place, 0))
+        inside[order] = (mark[order][last] == 1) & (thread[order][last] == thread[order])
     return inside
 
 
