@@ -44,6 +44,7 @@ def test_the_tail_of_emit_nvtx_is_taken_off(tmp_path: Path) -> None:
         "execute_context_1(512)_generation_0(0), op_id = 35, sizes = []",
         "step[DECODE bs=32 toks=32]",
         "chosen, id = 7",
+        "ExecutionContext::enqueue",
     ]
     trace = read(export(tmp_path / "tails.sqlite", {NVTX: [band(i, i + 1, text) for i, text in enumerate(texts)]}))
     assert named(trace, trace.ops.name) == ["aten::mm", "aten::add_.Tensor", "AddmmBackward0"]
@@ -53,6 +54,7 @@ def test_the_tail_of_emit_nvtx_is_taken_off(tmp_path: Path) -> None:
         "execute_context_1(512)_generation_0(0)",
         "step[DECODE bs=32 toks=32]",
         "chosen, id = 7",
+        "ExecutionContext::enqueue",
     ]
 
 

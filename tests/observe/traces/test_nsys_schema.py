@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import sqlite3
 import zipfile
 from pathlib import Path
 
@@ -173,6 +174,19 @@ def test_tables_longer_than_a_stretch_are_whole(tmp_path: Path) -> None:
     trace = read(export(tmp_path / "long.sqlite", {KERNEL: rows}))
     assert np.array_equal(trace.kernels.start, np.arange(count))
     assert np.array_equal(trace.kernels.correlation, np.arange(count) % 1000)
+
+
+def test_rows_that_are_not_numbered_in_a_row_are_all_read(tmp_path: Path) -> None:
+    path = export(tmp_path / "sparse.sqlite", {KERNEL: [kernel(i, i + 1, i) for i in range(STRETCH + 100)]})
+    base = sqlite3.connect(path)
+    base.execute(f"UPDATE {KERNEL} SET rowid = 9223372036854775807 WHERE start = 7")
+    base.execute(f"UPDATE {KERNEL} SET rowid = -9223372036854775808 WHERE start = 8")
+    base.execute(f"DELETE FROM {KERNEL} WHERE start BETWEEN 100 AND 149")
+    base.commit()
+    base.close()
+    starts = read(path).kernels.start.tolist()
+    assert len(starts) == STRETCH + 50
+    assert set(starts) == set(range(STRETCH + 100)) - set(range(100, 150))
 
 
 @pytest.mark.parametrize("pack", ["gz", "zip"])

@@ -48,6 +48,7 @@ class Base:
         self.name = name
         self.faults: list[Fault] = []
         self._stopped = False
+        self._counts: dict[str, int] = {}
         self._connection = _connect(path)
         try:
             self.tables = self._tables()
@@ -116,20 +117,34 @@ class Base:
 
     def count(self, table: str) -> int:
         """Rows of a table, 0 when they cannot be counted."""
-        found = self.rows(f"SELECT count(*) FROM {quoted(table)}")
-        return int(found[0][0]) if found else 0
+        if table not in self._counts:
+            found = self.rows(f"SELECT count(*) FROM {quoted(table)}")
+            self._counts[table] = int(found[0][0]) if found else 0
+        return self._counts[table]
+
+    def ends(self, table: str) -> tuple[int, int]:
+        """The first and the last rowid of a table; of an empty or unreadable one those of no table."""
+        of = f"FROM {quoted(table)}"
+        found = self.rows(f"SELECT (SELECT min(rowid) {of}), (SELECT max(rowid) {of})")
+        first, last = found[0] if found else (None, None)
+        return (-_LARGEST - 1, _LARGEST) if first is None or last is None else (int(first), int(last))
 
     def stretches(self, table: str, advance: Advance) -> Iterator[str]:
         """Conditions that cut a table into stretches of `STRETCH` rows, by rowid."""
         total, done = max(self.count(table), 1), 0
-        first: int | None = -_LARGEST - 1
-        while first is not None and not self._stopped:
-            sql = f"SELECT rowid FROM {quoted(table)} WHERE rowid >= {first} ORDER BY rowid LIMIT 1 OFFSET {STRETCH}"
-            found, _ = self._rows(sql)
-            last = int(found[0][0]) if found else None
-            yield f"rowid >= {first}" + (f" AND rowid < {last}" if last is not None else "")
-            first, done = last, done + STRETCH
+        first, last = self.ends(table)
+        dense = last - first + 1 == total
+        while first <= last and not self._stopped:
+            after = first + STRETCH if dense else self._after(table, first)
+            yield f"rowid >= {first}" + (f" AND rowid < {after}" if after <= last else "")
+            first, done = after, done + STRETCH
             advance(min(1.0, done / total))
+
+    def _after(self, table: str, first: int) -> int:
+        """The rowid that is `STRETCH` rows on: rows may have been deleted, or numbered by whoever wrote the file."""
+        sql = f"SELECT rowid FROM {quoted(table)} WHERE rowid >= {first} ORDER BY rowid LIMIT 1 OFFSET {STRETCH}"
+        found, _ = self._rows(sql)
+        return int(found[0][0]) if found else _LARGEST + 1
 
     def events(self, table: str, columns: Mapping[str, str], advance: Advance) -> dict[str, Ints]:
         """``start``, ``end`` and more columns (name to SQL, see `value`) of the rows that lie in time.

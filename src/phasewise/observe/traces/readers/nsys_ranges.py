@@ -1,8 +1,8 @@
 """NVTX ranges of an Nsight Systems export: bands, and PyTorch's operators.
 
 PyTorch's ``emit_nvtx`` writes a range per operator, ``aten::mm, seq = 4, op_id = 31, sizes = [[8, 16], [16, 4]]``, and
-puts the same tail behind a user's own ranges. The tail is taken off; ``namespace::operator`` becomes an operator (with
-its shapes), anything else a band.
+puts the same tail behind a user's own ranges. The tail is taken off; ``namespace::operator`` with a tail becomes an
+operator (with its shapes), anything else a band: TensorRT's ``ExecutionContext::enqueue`` is a step.
 
 A table of over `FLOOD` rows is not read whole. Ranges are counted, on a sample, by family: the namespace before ``::``,
 else the text with every number as ``#``. A family of over `FAMILY` ranges cannot be steps or phases unless it says so
@@ -27,7 +27,7 @@ NVTX = "NVTX_EVENTS"
 FLOOD, FAMILY = 200_000, 50_000
 _SAMPLES, _SAMPLE, _FAMILIES = 64, 256, 24
 _OPEN = -(2**62)
-_RANGES = "(59, 60, 70, 71)"
+_RANGES = "(eventType BETWEEN 59 AND 60 OR eventType BETWEEN 70 AND 71)"
 """Push/pop and start/end ranges, of NVTX itself and imported from its text form (ENUM_NSYS_EVENT_TYPE)."""
 
 _TAIL = re.compile(r", (?:seq|op_id|sizes|input_op_ids) = [\d\[].*$", re.DOTALL)
@@ -56,7 +56,7 @@ def read(base: Base, advance: Advance) -> Ranges:
     flood: tuple[str, ...] = ()
     if base.has(NVTX, "start", "end"):
         flood = _flood(base)
-        where = " AND ".join(filter(None, (_of_ranges(base), _kept(base, flood))))
+        where = " AND ".join((_kept(base, flood), _of_ranges(base)))
         ids = ", ".join(base.value(NVTX, column, NOT_SAID) for column in ("globalTid", "endGlobalTid"))
         chosen = f'"start", "end", {ids}, {_text(base)}, {base.value(NVTX, "textId", NOT_SAID)}'
         for stretch in base.stretches(NVTX, advance):
@@ -98,7 +98,7 @@ def _text(base: Base) -> str:
 
 
 def _of_ranges(base: Base) -> str:
-    return f"eventType IN {_RANGES}" if base.has(NVTX, "eventType") else "1"
+    return _RANGES if base.has(NVTX, "eventType") else "1"
 
 
 def _explained(base: Base, rows: Sequence[tuple[Any, ...]]) -> list[tuple[int, int, int, int, str]]:
@@ -123,7 +123,7 @@ def _columns(rows: Sequence[tuple[int, int, int, int, str]], names: Names, shape
     told = []
     for *_, text in rows:
         plain = _TAIL.sub("", text)
-        operator = _OPERATOR.match(plain) is not None
+        operator = plain != text and _OPERATOR.match(plain) is not None
         sizes = _SIZES.search(text) if operator else None
         told.append((names(plain), shapes(sizes[1]) if sizes else NOT_SAID, int(operator)))
     keys = ("start", "end", "thread", "ended", "name", "shape", "operator")
@@ -133,10 +133,9 @@ def _columns(rows: Sequence[tuple[int, int, int, int, str]], names: Names, shape
 def _flood(base: Base) -> tuple[str, ...]:
     """The families that are left out, the largest first."""
     total = base.count(NVTX)
-    ends = base.rows(f"SELECT (SELECT min(rowid) FROM {NVTX}), (SELECT max(rowid) FROM {NVTX})")
-    if total <= FLOOD or not ends:
+    if total <= FLOOD:
         return ()
-    lowest, highest = ends[0]
+    lowest, highest = base.ends(NVTX)
     texts: list[str] = []
     for one in range(_SAMPLES):
         sample = base.rows(
@@ -171,7 +170,7 @@ def _belongs(column: str, family: str) -> str:
 def _kept(base: Base, flood: tuple[str, ...]) -> str:
     """SQL that holds for ranges of no family of the flood."""
     if not flood:
-        return ""
+        return "1"
     text, registered = _text(base), "1"
     if base.has(NVTX, "textId") and base.has("StringIds", "id", "value"):
         some = " OR ".join(_belongs("value", family) for family in flood)
