@@ -98,7 +98,7 @@ def test_a_table_without_rowid_is_no_crash(tmp_path: Path) -> None:
 def test_what_is_no_export_is_told_so(tmp_path: Path) -> None:
     path = tmp_path / "cookies.sqlite"
     base = sqlite3.connect(path)
-    base.execute("CREATE TABLE cookies (value TEXT)")
+    base.execute('CREATE TABLE "cook\x1b[31m\x07ies" (value TEXT)')
     base.commit()
     base.close()
     with pytest.raises(

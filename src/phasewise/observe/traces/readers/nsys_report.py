@@ -11,6 +11,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
+from phasewise.engines.text import clean
 from phasewise.errors import InputError
 from phasewise.observe.traces.events import Fault, Trace
 from phasewise.observe.traces.opened import Opened
@@ -64,7 +65,7 @@ def _export(nsys: str, report: Path, export: Path, name: str) -> None:
     except OSError as error:
         raise InputError(f"{nsys} cannot be started ({error.strerror}): export {name} where it can.") from None
     if done.returncode or not export.is_file():
-        said = " ".join((done.stderr + b" " + done.stdout).decode("utf-8", "replace").split())[-_LONGEST_REASON:]
+        said = clean((done.stdout + b" " + done.stderr).decode("utf-8", "replace")[-_LONGEST_REASON:], _LONGEST_REASON)
         raise InputError(
             f"{nsys} could not export {name} (it said: {said or 'nothing'}): a report opens with the version of nsys "
             "that wrote it, or a newer one."

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
+from phasewise.engines.text import clean
 from phasewise.errors import InputError
 from phasewise.observe.traces import tables
 from phasewise.observe.traces.events import Fault, Source, Trace
@@ -93,7 +94,7 @@ def _check(base: Base) -> None:
             f"{base.name} is an Nsight Systems export without any CUDA or NVTX event: record again with nsys profile "
             "--trace=cuda,nvtx."
         )
-    listed = ", ".join(sorted(base.tables)[:8]) + (", ..." if len(base.tables) > 8 else "")
+    listed = clean(", ".join(sorted(base.tables)[:8]) + (", ..." if len(base.tables) > 8 else ""))
     raise InputError(
         f"{base.name} is an SQLite database with {f'the tables {listed}' if listed else 'no table'}, none of them of "
         "Nsight Systems: name what nsys export --type sqlite wrote."

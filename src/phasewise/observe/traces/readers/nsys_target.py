@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from phasewise.engines.text import clean
 from phasewise.observe.traces.events import Counters, Device, Fault
 from phasewise.observe.traces.readers.nsys_base import TIME_LIMIT, Advance, Base
 from phasewise.observe.traces.tables import Names, table
@@ -111,6 +112,6 @@ def losses(base: Base, cuda: bool) -> tuple[Fault, ...]:
     if not base.has("DIAGNOSTIC_EVENT", "severity", "text"):
         return ()
     rows = base.rows(f"SELECT text FROM DIAGNOSTIC_EVENT WHERE severity IN ({_WARNING}, {_ERROR}) LIMIT 10000")
-    said = dict.fromkeys(" ".join(str(text).split())[:200] for (text,) in rows)
+    said = dict.fromkeys(clean(str(text)) for (text,) in rows)
     lost = [text for text in said if _LOSS.search(text) or (not cuda and _NO_CUDA.search(text))]
     return tuple(Fault("missing", f"the profiler said: {text}") for text in lost)
