@@ -102,7 +102,7 @@ def test_what_is_no_export_is_told_so(tmp_path: Path) -> None:
     base.commit()
     base.close()
     with pytest.raises(
-        InputError, match=r"cookies\.sqlite is an SQLite database with the tables cookies, none of them"
+        InputError, match=r"cookies\.sqlite is an SQLite database with the tables cook\[31mies, none of them"
     ):
         read(path)
 
