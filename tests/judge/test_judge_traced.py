@@ -6,7 +6,6 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from traces_by_hand import FRESH, GENERATING, phase, step, traced
 
 from phasewise.hardware import catalogue
 from phasewise.judge.traced import NO_COUNTS, NO_MACHINE, NO_MODEL, device_names, judge
@@ -14,6 +13,7 @@ from phasewise.model.load import load
 from phasewise.record.machine import Machine
 from phasewise.record.trace import SpeedOfLight, Tokens, TracePhase, TraceVerdict
 from reference import h100, llama_3_8b
+from traces_by_hand import FRESH, GENERATING, phase, step, traced
 
 READ = (16_060_522_496 - 1_050_673_152 + 2000 * 131_072) / 3.35e12
 """Seconds that a decode step of the reference case reads at least: 4.56 ms."""
