@@ -1,9 +1,10 @@
-"""The columns that the events of a Kineto trace are put into, a chunk of events at a time."""
+"""The columns that the events of a Kineto trace are put into, some thousand events at a time."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -11,202 +12,206 @@ import numpy as np
 from phasewise.observe.traces.events import (
     NOT_SAID,
     Bands,
-    CopyKind,
     Copies,
     Ints,
     Kernels,
-    LaunchKind,
     Launches,
     Ops,
     Small,
     Thread,
     Trace,
 )
-from phasewise.observe.traces.readers.kineto.calls import call_kind
-from phasewise.observe.traces.readers.kineto.event import BAD, Event, nanoseconds
-from phasewise.observe.traces.tables import Names, empty, joined, rows, table
-
-_CATEGORIES = {
-    "kernel": Kernels,
-    "gpu_memcpy": Copies,
-    "gpu_memset": Copies,
-    "cuda_runtime": Launches,
-    "cuda_driver": Launches,
-    "user_annotation": Bands,
-    "cpu_op": Ops,
-    # As PyTorch before 1.12 wrote them.
-    "Kernel": Kernels,
-    "Memcpy": Copies,
-    "Memset": Copies,
-    "Runtime": Launches,
-    "Operator": Ops,
-}
-
-_COPY = {
-    "HtoD": CopyKind.HOST_TO_DEVICE,
-    "DtoH": CopyKind.DEVICE_TO_HOST,
-    "DtoD": CopyKind.DEVICE_TO_DEVICE,
-    "PtoP": CopyKind.PEER,
-}
+from phasewise.observe.traces.readers.kineto.calls import call_kind, copy_kind
+from phasewise.observe.traces.readers.kineto.event import CATEGORIES, EXACT_BELOW, Args, Event, nanoseconds
+from phasewise.observe.traces.tables import Names, empty, table
 
 _TELLING = re.compile(r"mm|matmul|linear|conv|att(entio)?n|moe|expert|einsum|embedding|norm|^(?!aten|c10d|prim)\w+::")
 """Operators whose shapes tell tokens, widths or contexts; those of all others would only take memory."""
 
+_Columns = dict[str, Any]
+_Place = tuple[int | str, int | str]
+
 
 class Columns:
-    """Collects events; `trace` hands them on."""
+    """Collects events; `trace` hands them on.
+
+    Attributes:
+        seen: events in all.
+        kept: those that have a place in the event model.
+        misdated: those left out because their time is none.
+        others: some categories that have no place.
+    """
 
     def __init__(self) -> None:
-        self.names = Names()
-        self.shapes = Names()
-        self.threads: dict[tuple[int | str, int | str], int] = {}
-        self.parts: dict[type, list[Any]] = {kind: [] for kind in (Kernels, Copies, Launches, Bands, Ops)}
-        self.misdated = 0
-        self.events = 0
-        self._kinds: dict[str, LaunchKind] = {}
+        self.seen = self.kept = self.misdated = 0
+        self.others: set[str] = set()
+        self._names: dict[str, int] = {}
+        self._shapes = Names()
+        self._threads: dict[_Place, int] = {}
+        self._calls: dict[str, int] = {}
+        self._copied: dict[str, int] = {}
         self._telling: dict[str, bool] = {}
-        self._open: dict[tuple[int | str, int | str], list[Event]] = {}
+        self._open: dict[_Place, list[Event]] = {}
+        self._makers: dict[type, Callable[[list[Event], list[Args]], _Columns]] = {
+            Kernels: self._kernels,
+            Copies: self._copies,
+            Launches: self._launches,
+            Bands: self._bands,
+            Ops: self._ops,
+        }
+        self._parts: dict[type, list[_Columns]] = {kind: [] for kind in self._makers}
 
-    def add(self, events: Sequence[Event]) -> None:
-        """Put the events that the model has a place for into their tables."""
-        self.events += len(events)
-        sorted_: dict[type, list[Event]] = {kind: [] for kind in self.parts}
+    def add(self, events: Sequence[Event]) -> bool:
+        """Put the events into their tables; False, and nothing is done, when float64 is too coarse for their times."""
+        places: dict[type, list[Event]] = {kind: [] for kind in self._makers}
+        categories = CATEGORIES
         for event in events:
-            kind = _CATEGORIES.get(event.cat)
+            kind = categories.get(event.cat)
             if kind is not None:
-                if event.ph == "X":
-                    sorted_[kind].append(event)
-                elif kind is Bands and event.ph in ("B", "E"):
-                    self._halves(event, sorted_[Bands])
-        makers: tuple[tuple[type, Callable[[list[Event]], dict[str, Any]]], ...] = (
-            (Kernels, self._kernels),
-            (Copies, self._copies),
-            (Launches, self._launches),
-            (Bands, self._bands),
-            (Ops, self._ops),
-        )
-        for kind, make in makers:
-            if some := sorted_[kind]:
-                self._put(kind, some, make(some))
+                places[kind].append(event)
+        starts = {kind: [event.ts for event in some] for kind, some in places.items() if some}
+        if any(isinstance(start[0], float) and max(start) >= EXACT_BELOW for start in starts.values()):
+            return False
+        self.seen += len(events)
+        for kind, some in places.items():
+            spans = [event for event in some if event.ph == "X"]
+            if spans:
+                self._put(kind, spans)
+            if kind is Bands and len(spans) < len(some) and (halves := self._halves(some)):
+                self._put(kind, halves)
+        if not self.kept and len(self.others) < 8:
+            self.others |= {event.cat for event in events[:64]}
+        return True
 
-    def _halves(self, event: Event, bands: list[Event]) -> None:
-        stack = self._open.setdefault((event.pid, event.tid), [])
-        if event.ph == "B":
-            stack.append(event)
-        elif stack:
-            begun = stack.pop()
-            begun.dur = event.ts - begun.ts  # type: ignore[operator]
-            bands.append(begun)
+    def _halves(self, events: list[Event]) -> list[Event]:
+        """Bands that are written as their begin and their end, one inside the other on each thread."""
+        whole = []
+        for event in events:
+            stack = self._open.setdefault((event.pid, event.tid), [])
+            if event.ph == "B":
+                stack.append(event)
+            elif event.ph == "E" and stack:
+                begun = stack.pop()
+                # They may come from pieces that were decoded differently.
+                begun.ts = Decimal(begun.ts)
+                begun.dur = Decimal(event.ts) - begun.ts
+                whole.append(begun)
+        return whole
 
-    def _put(self, kind: Any, events: list[Event], columns: dict[str, Any]) -> None:
+    def _put(self, kind: type, events: list[Event]) -> None:
         start = nanoseconds([event.ts for event in events])
         length = nanoseconds([event.dur for event in events])
+        made = {"start": start, "end": start + length, **self._makers[kind](events, [event.args for event in events])}
         good = (start >= 0) & (length >= 0)
-        made = table(kind, {"start": start, "end": start + length, **columns, "rank": np.zeros(len(events))})
         if not good.all():
-            self.misdated += int((~good).sum())
-            made = rows(made, good)
-        self.parts[kind].append(made)
+            made = {name: column[good] for name, column in made.items()}
+        self.misdated += len(events) - len(made["start"])
+        self.kept += len(made["start"])
+        self._parts[kind].append(made)
 
-    def _kernels(self, events: list[Event]) -> dict[str, Any]:
-        args = [event.args for event in events]
+    def _kernels(self, events: list[Event], args: list[Args]) -> _Columns:
+        graph = _ints([one.graph for one in args])
         return {
             "name": self._name(events),
-            "device": small([one.device for one in args]),
-            "stream": ints([one.stream for one in args]),
-            "correlation": ints([one.correlation for one in args]),
-            "external": ints([one.external for one in args]),
-            "graph": ints([one.graph for one in args]),
-            "node": ints([one.node for one in args]),
-            "blocks": ints([_volume(one.grid) for one in args]),
-            "threads": small([_volume(one.block) for one in args]),
+            "device": _small([one.device for one in args]),
+            "stream": _ints([one.stream for one in args]),
+            "correlation": _ints([one.correlation for one in args]),
+            "external": _ints([one.external for one in args]),
+            "graph": np.where(graph == 0, NOT_SAID, graph),
+            "node": _ints([one.node for one in args]),
+            "blocks": _volumes([one.grid for one in args]),
+            "threads": _small(_volumes([one.block for one in args])),
         }
 
-    def _copies(self, events: list[Event]) -> dict[str, Any]:
-        args = [event.args for event in events]
+    def _copies(self, events: list[Event], args: list[Args]) -> _Columns:
         return {
-            "device": small([one.device for one in args]),
-            "stream": ints([one.stream for one in args]),
-            "correlation": ints([one.correlation for one in args]),
-            "kind": small([_copy_kind(event) for event in events]),
-            "bytes": ints([one.bytes for one in args]),
+            "device": _small([one.device for one in args]),
+            "stream": _ints([one.stream for one in args]),
+            "correlation": _ints([one.correlation for one in args]),
+            "kind": _small(_each(self._copied, copy_kind, events)),
+            "bytes": _ints([one.bytes for one in args]),
         }
 
-    def _launches(self, events: list[Event]) -> dict[str, Any]:
-        args = [event.args for event in events]
-        kinds = self._kinds
-        for event in events:
-            if event.name not in kinds:
-                kinds[event.name] = call_kind(event.name)
+    def _launches(self, events: list[Event], args: list[Args]) -> _Columns:
+        names = self._names
+        kernel = [names.setdefault(one.kernel, len(names)) if one.kernel else NOT_SAID for one in args]
         return {
             "name": self._name(events),
             "thread": self._thread(events),
-            "correlation": ints([one.correlation for one in args]),
-            "external": ints([one.external for one in args]),
-            "kind": small([kinds[event.name] for event in events]),
-            "kernel": small([self.names(one.kernel) if one.kernel else NOT_SAID for one in args]),
+            "correlation": _ints([one.correlation for one in args]),
+            "external": _ints([one.external for one in args]),
+            "kind": _small(_each(self._calls, call_kind, events)),
+            "kernel": _small(kernel),
         }
 
-    def _bands(self, events: list[Event]) -> dict[str, Any]:
+    def _bands(self, events: list[Event], _: list[Args]) -> _Columns:
         thread = self._thread(events)
         return {"name": self._name(events), "thread": thread, "end_thread": thread}
 
-    def _ops(self, events: list[Event]) -> dict[str, Any]:
+    def _ops(self, events: list[Event], args: list[Args]) -> _Columns:
+        telling = _each(self._telling, _tells, events)
+        shape = [self._shape(one) if tells else NOT_SAID for one, tells in zip(args, telling, strict=True)]
         return {
             "name": self._name(events),
             "thread": self._thread(events),
-            "external": ints([event.args.external for event in events]),
-            "shape": small([self._shape(event) for event in events]),
+            "external": _ints([one.external for one in args]),
+            "shape": _small(shape),
         }
 
-    def _shape(self, event: Event) -> int:
-        telling = self._telling.get(event.name)
-        if telling is None:
-            telling = self._telling[event.name] = bool(_TELLING.search(event.name))
-        if not telling:
-            return NOT_SAID
-        text = bytes(event.args.dims).decode("ascii", "replace")
-        return self.shapes("".join(text.split())) if text else NOT_SAID
+    def _shape(self, args: Args) -> int:
+        text = bytes(args.dims).decode("utf-8", "replace")
+        return self._shapes("".join(text.split())) if text else NOT_SAID
 
     def _name(self, events: list[Event]) -> Small:
-        names = self.names
-        return np.array([names(event.name) for event in events], dtype=np.int32)
+        names = self._names
+        return np.array([names.setdefault(event.name, len(names)) for event in events], dtype=np.int32)
 
     def _thread(self, events: list[Event]) -> Small:
-        threads = self.threads
-        found = [threads.setdefault((event.pid, event.tid), len(threads)) for event in events]
-        return np.array(found, dtype=np.int32)
+        threads = self._threads
+        return np.array([threads.setdefault((event.pid, event.tid), len(threads)) for event in events], dtype=np.int32)
 
     def trace(self, base: int) -> Trace:
         """Everything so far, in ns from the earliest event; ``base`` is the Unix time that the file counts from."""
-        tables: dict[type, Any] = {kind: joined(kind, parts) for kind, parts in self.parts.items()}
-        earliest = min((int(one.start.min()) for one in tables.values() if len(one.start)), default=0)
-        for kind, one in tables.items():
-            tables[kind] = one._replace(start=one.start - earliest, end=one.end - earliest)
+        starts = [int(part["start"].min()) for parts in self._parts.values() for part in parts if len(part["start"])]
+        earliest = min(starts, default=0)
         return empty()._replace(
-            names=self.names.all,
-            threads=tuple(Thread(0, str(pid), str(tid)) for pid, tid in self.threads),
-            shapes=self.shapes.all,
+            names=tuple(self._names),
+            threads=tuple(Thread(0, str(pid), str(tid)) for pid, tid in self._threads),
+            shapes=self._shapes.all,
             origin_ns=base + earliest,
-            kernels=tables[Kernels],
-            copies=tables[Copies],
-            launches=tables[Launches],
-            bands=tables[Bands],
-            ops=tables[Ops],
+            kernels=self._table(Kernels, earliest),
+            copies=self._table(Copies, earliest),
+            launches=self._table(Launches, earliest),
+            bands=self._table(Bands, earliest),
+            ops=self._table(Ops, earliest),
         )
 
+    def _table(self, kind: Any, earliest: int) -> Any:
+        parts = self._parts.pop(kind)
+        if not parts:
+            return table(kind)
+        columns: _Columns = {name: np.concatenate([part.pop(name) for part in parts]) for name in tuple(parts[0])}
+        columns["start"] -= earliest
+        columns["end"] -= earliest
+        return table(kind, columns)
 
-def _volume(sides: list[int]) -> int:
-    return sides[0] * sides[1] * sides[2] if len(sides) == 3 else 0
+
+def _each(known: dict[str, Any], what: Callable[[str], Any], events: list[Event]) -> list[Any]:
+    """``what`` of every event's name, asked once for each name."""
+    for name in {event.name for event in events} - known.keys():
+        known[name] = what(name)
+    return [known[event.name] for event in events]
 
 
-def _copy_kind(event: Event) -> CopyKind:
-    if event.cat in ("gpu_memset", "Memset"):
-        return CopyKind.SET
-    return next((kind for mark, kind in _COPY.items() if mark in event.name), CopyKind.OTHER)
+def _tells(name: str) -> bool:
+    return _TELLING.search(name) is not None
 
 
-def ints(values: list[int]) -> Ints:
+def _volumes(sides: list[list[int]]) -> Ints:
+    return _ints([one[0] * one[1] * one[2] if len(one) == 3 else 0 for one in sides])
+
+
+def _ints(values: Any) -> Ints:
     """An int64 column; ids that do not fit are not said."""
     try:
         return np.array(values, dtype=np.int64)
@@ -214,7 +219,7 @@ def ints(values: list[int]) -> Ints:
         return np.array([value if abs(value) < 1 << 63 else NOT_SAID for value in values], dtype=np.int64)
 
 
-def small(values: list[int]) -> Small:
+def _small(values: Any) -> Small:
     """An int32 column; ids that do not fit are not said."""
-    wide = ints(values)
+    wide = _ints(values)
     return np.where(np.abs(wide) < 1 << 31, wide, NOT_SAID).astype(np.int32)

@@ -1,4 +1,4 @@
-"""JSON that is not quite JSON: what profilers, editors and broken disks make of it, set right where that is safe.
+"""JSON that is not quite JSON, set right where that is safe, and otherwise read event by event around what is not.
 
 Known faults of writers: quotes and newlines inside names (pytorch#146900, #113001), Windows paths with bare backslashes
 (pytorch#98432), control characters and bytes that are no UTF-8 (pytorch#136180, kineto#80), NaN and inf.
@@ -7,8 +7,8 @@ Known faults of writers: quotes and newlines inside names (pytorch#146900, #1130
 from __future__ import annotations
 
 import json
-import math
 import re
+from collections import Counter
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
@@ -18,63 +18,72 @@ from phasewise.observe.traces.events import NOT_SAID
 from phasewise.observe.traces.readers.kineto.event import Args, Event
 from phasewise.observe.traces.readers.kineto.header import whole
 
-
-class Damage:
-    """How much was wrong.
-
-    Attributes:
-        mended: events that were set right.
-        lost: events that could not be.
-        encoding: bytes that are no UTF-8, and control characters.
-        numbers: NaN and infinities.
-        broken: True when the last event breaks off.
-    """
-
-    def __init__(self) -> None:
-        self.mended = 0
-        self.lost = 0
-        self.encoding = 0
-        self.numbers = 0
-        self.broken = False
-
-
-_CONTROL = bytes(range(0x20)).translate(None, b"\t\n\r") + b"\x7f"
 _BLANKED = bytes(0x20 if byte < 0x20 else byte for byte in range(256))
+_CONTROL = bytes(byte for byte in range(0x20) if byte not in b"\t\r\n")
 _NOT_A_NUMBER = re.compile(rb"([:\[,]\s*)[+-]?(?:nan|inf(?:inity)?)(?:\([a-z]+\))?(?=\s*[,}\]])", re.IGNORECASE)
 _ESCAPE = re.compile(
-    rb'\\(?:["\\/bfnrt]|u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|u(?![dD][89a-fA-F])[0-9a-fA-F]{4})|\\'
+    rb'\\(?:["\\/bfnrt]|u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|u(?![dD][89a-fA-F])[0-9a-fA-F]{4})'
+    rb"|\\u[dD][89a-fA-F][0-9a-fA-F]{2}|\\"
 )
-_START = re.compile(r'{\s*"(?:ph|name|cat|ts|pid|tid|args|dur|id|s|bp)"')
-_PAIR = re.compile(r'("(?:[^"\\]|\\.)*"\s*:\s*")(.*?)("\s*(?:,\s*"[^"\\]*"\s*:|}))', re.DOTALL)
+"""An escape that is right; half a surrogate pair; a bare backslash."""
+
+_NAME = re.compile(
+    rb'("name"\s*:\s*")(?:((?:[^"\\]|\\.)*)"(?=\s*(?:}|,\s*"[^"\\]*"\s*:))'
+    rb'|(.{0,8192}?)"(?=\s*(?:}|,\s*"(?:pid|tid|ts|dur|ph|cat|args|id)"\s*:)))',
+    re.DOTALL,
+)
+"""A name that ends where its first bare quote is; else one with bare quotes inside."""
+
+_QUOTE = re.compile(rb'(?s)\\.|"')
+_START = re.compile(r'{\s*"(?:ph|name|cat|ts|pid|tid)"')
 _LENIENT = json.JSONDecoder(strict=False, parse_float=str)
 
+_EFFORT = 128 << 20
+"""Characters that looking for the next good event may take in one file; a hostile one would take for ever."""
 
-def mended(piece: bytes, damage: Damage) -> bytes:
-    """``piece`` without bytes, characters, numbers and escapes that JSON forbids."""
+
+def mended(piece: bytes) -> tuple[bytes, Counter[str]]:
+    """``piece`` without the bytes, numbers, escapes and quotes that JSON forbids, and how many of them there were.
+
+    Mending twice is mending once.
+    """
+    wrong: Counter[str] = Counter()
     try:
         piece.decode("utf-8")
     except UnicodeDecodeError:
         text = piece.decode("utf-8", "replace")
-        damage.encoding += text.count("\ufffd") - piece.count("\ufffd".encode())
+        wrong["bytes"] = text.count("\ufffd") - piece.count("\ufffd".encode())
         piece = text.encode()
-    control = len(piece) - len(piece.translate(None, _CONTROL))
-    damage.encoding += control
-    piece, numbers = _NOT_A_NUMBER.subn(rb"\1null", piece.translate(_BLANKED))
-    damage.numbers += numbers
-    return _ESCAPE.sub(_escaped, piece)
+    wrong["control"] = len(piece) - len(piece.translate(None, _CONTROL))
+    piece, wrong["numbers"] = _NOT_A_NUMBER.subn(rb"\1null", piece.translate(_BLANKED))
+    piece = _ESCAPE.sub(_escape, piece)
+    before = len(piece)
+    piece = _NAME.sub(_name, piece)
+    wrong["quotes"] = len(piece) - before
+    return piece, wrong
 
 
-def _escaped(found: re.Match[bytes]) -> bytes:
-    return found[0] if len(found[0]) > 1 else b"\\\\"
+def _escape(found: re.Match[bytes]) -> bytes:
+    if len(found[0]) == 1:
+        return b"\\\\"
+    return (
+        rb"\ufffd" if len(found[0]) == 6 and found[0][2:3] in b"dD" and found[0][3:4] in b"89abcdefABCDEF" else found[0]
+    )
 
 
-def singly(data: bytes, damage: Damage, last: bool) -> tuple[bool, list[Event], bytes]:
-    """Events of ``data`` one by one: whether the list ended, the events, and what is behind the last of them.
+def _name(found: re.Match[bytes]) -> bytes:
+    if found[2] is not None:
+        return found[0]
+    return found[1] + _QUOTE.sub(lambda one: rb"\"" if one[0] == b'"' else one[0], found[3]) + b'"'
 
-    ``data`` starts with an event, a comma or the end of the list. With ``last`` nothing comes behind it. What cannot
-    be read is skipped to the next event that can.
+
+def singly(piece: bytes, damage: Counter[str]) -> tuple[bool, list[Event], bytes]:
+    """Events of a mended ``piece`` one by one: whether their list ends in it, the events, and what is left of it.
+
+    What cannot be read is left out up to the next event that can, and counted; at the end of the piece it is what is
+    left.
     """
-    text = mended(data, Damage()).decode("utf-8", "replace") if last else data.decode("utf-8", "surrogateescape")
+    text = piece.decode("utf-8", "replace")
     events: list[Event] = []
     at = 0
     while True:
@@ -82,28 +91,16 @@ def singly(data: bytes, damage: Damage, last: bool) -> tuple[bool, list[Event], 
         if at >= len(text):
             return False, events, b""
         if text[at] == "]":
-            return True, events, text[at + 1 :].encode("utf-8", "surrogateescape")
-        try:
-            value, at = _LENIENT.raw_decode(text, at)
-            if isinstance(value, dict):
-                events.append(lenient(value))
-            continue
-        except (ValueError, RecursionError):
-            pass
-        following = _START.search(text, at + 1)
-        while following:
-            try:
-                value, _ = _LENIENT.raw_decode(text, following.start())
-                if "ph" in value:
-                    break
-            except (ValueError, RecursionError):
-                pass
-            following = _START.search(text, following.end())
-        if following is None:
-            damage.broken = last
-            return False, events, text[at:].encode("utf-8", "surrogateescape")
-        damage.lost += 1
-        at = following.start()
+            return True, events, text[at + 1 :].encode()
+        value, end = _decoded(text, at, damage)
+        if end < 0:
+            end = _next_good(text, at + 1, damage)
+            if end < 0:
+                return False, events, text[at:].encode()
+            damage["lost"] += 1
+        elif isinstance(value, dict):
+            events.append(lenient(value))
+        at = end
 
 
 def _skip(text: str, at: int) -> int:
@@ -112,8 +109,31 @@ def _skip(text: str, at: int) -> int:
     return at
 
 
+def _decoded(text: str, at: int, damage: Counter[str]) -> tuple[Any, int]:
+    """The value at ``at`` and its end, -1 when it is none."""
+    try:
+        value: tuple[Any, int] = _LENIENT.raw_decode(text, at)
+        return value
+    except json.JSONDecodeError as error:
+        damage["effort"] += error.pos - at
+    except (ValueError, RecursionError):
+        damage["effort"] += 1 << 16
+    return None, -1
+
+
+def _next_good(text: str, at: int, damage: Counter[str]) -> int:
+    """Where the next event starts that can be read; -1 when there is none."""
+    found = _START.search(text, at)
+    while found and damage["effort"] < _EFFORT:
+        value, end = _decoded(text, found.start(), damage)
+        if end >= 0 and "ph" in value:
+            return found.start()
+        found = _START.search(text, found.start() + 1)
+    return -1
+
+
 def lenient(told: dict[str, Any]) -> Event:
-    """An event of whatever types its values have."""
+    """An event of whatever types its values have; what is of a wrong one is not said."""
     args = told.get("args")
     said: dict[str, Any] = args if isinstance(args, dict) else {}
     dims = said.get("Input Dims")
