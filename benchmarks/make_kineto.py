@@ -186,7 +186,7 @@ class Step:
 
 
 def template(mixed: bool) -> Step:
-    """One kind of step, its CPU events in ns from the start of its band, its GPU events from that of its first kernel."""
+    """One kind of step; CPU events in ns from the start of its band, GPU events in ns from its first."""
     tokens = 8192 if mixed else 32
     name = (
         "execute_8192_context_9(sq8155sk8430sqsq7475785sqsk7671310)_generation_37(sq37sk34489sqsq37sqsk34489)"
@@ -246,8 +246,8 @@ def _device(step: Step, mixed: bool) -> None:
         )
         step.arrow("s", call, at, gpu=False)
         step.event(
-            '{"ph": "X", "cat": "gpu_memcpy", "name": "Memcpy DtoD (Device -> Device)", "pid": 2, "tid": 0, @+, "args": '
-            '{"External id": %d, "device": 2, "stream": 0, "correlation": %d, "kind": "DtoD", "bytes": 9216, '
+            '{"ph": "X", "cat": "gpu_memcpy", "name": "Memcpy DtoD (Device -> Device)", "pid": 2, "tid": 0, @+, '
+            '"args": {"External id": %d, "device": 2, "stream": 0, "correlation": %d, "kind": "DtoD", "bytes": 9216, '
             '"memory bandwidth (GB/s)": 2.618181818181818}}',
             gpu,
             3_500,
@@ -296,8 +296,8 @@ def _kernel(step: Step, kernel: Kernel, mixed: bool, call: int, gpu: int, graph:
     )
     linked = "" if graph else '"External id": %d, '
     index = step.event(
-        f'{{"ph": "X", "cat": "kernel", "name": "{kernel.name}", "pid": 2, "tid": 0, @+, "args": {{{linked}"device": 2, '
-        f'"stream": 0, "correlation": %d, {kind}}}}}',
+        f'{{"ph": "X", "cat": "kernel", "name": "{kernel.name}", "pid": 2, "tid": 0, @+, '
+        f'"args": {{{linked}"device": 2, "stream": 0, "correlation": %d, {kind}}}}}',
         gpu,
         length,
         *numbers,

@@ -13,6 +13,9 @@ from phasewise.observe.traces.readers.kineto.header import FORM, source, whole
 
 __all__ = ["FORM", "read", "sniff"]
 
+_BLOCK = 1 << 20
+"""Bytes that are decoded at a time: few enough to stay in the cache of a core."""
+
 
 def sniff(opened: Opened) -> bool:
     """Whether it is JSON, and not rocprofv3's; `read` says what JSON without events is instead."""
@@ -26,7 +29,7 @@ def read(opened: Opened, progress: Progress) -> Trace:
     Raises:
         InputError: it is no trace of PyTorch's profiler, or none of its events can be used.
     """
-    document, columns, lists = Document(opened.blocks()), Columns(), 1
+    document, columns, lists = Document(opened.blocks(_BLOCK)), Columns(), 1
     for events in document.events():
         if document.lists > lists:
             # A key that comes twice: the last one counts, as everywhere in JSON.

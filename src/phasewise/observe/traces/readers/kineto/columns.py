@@ -25,7 +25,9 @@ from phasewise.observe.traces.readers.kineto.calls import call_kind, copy_kind
 from phasewise.observe.traces.readers.kineto.event import CATEGORIES, EXACT_BELOW, Args, Event, nanoseconds
 from phasewise.observe.traces.tables import Names, empty, table
 
-_TELLING = re.compile(r"mm|matmul|linear|conv|att(entio)?n|moe|expert|einsum|embedding|norm|^(?!aten|c10d|prim)\w+::")
+_TELLING = re.compile(
+    r"mm(?![a-z])|matmul|linear|conv|att(entio)?n|moe|expert|einsum|embedding|norm|^(?!aten|c10d|prim)\w+::"
+)
 """Operators whose shapes tell tokens, widths or contexts; those of all others would only take memory."""
 
 _Columns = dict[str, Any]
@@ -92,9 +94,7 @@ class Columns:
                 stack.append(event)
             elif event.ph == "E" and stack:
                 begun = stack.pop()
-                # They may come from pieces that were decoded differently.
-                begun.ts = Decimal(begun.ts)
-                begun.dur = Decimal(event.ts) - begun.ts
+                begun.ts, begun.dur = _stretch(begun.ts, event.ts)
                 whole.append(begun)
         return whole
 
@@ -118,9 +118,9 @@ class Columns:
             "correlation": _ints([one.correlation for one in args]),
             "external": _ints([one.external for one in args]),
             "graph": np.where(graph == 0, NOT_SAID, graph),
-            "node": _ints([one.node for one in args]),
+            "node": _ints([one.node for one in args], unsaid=0),
             "blocks": _volumes([one.grid for one in args]),
-            "threads": _small(_volumes([one.block for one in args])),
+            "threads": _small(_volumes([one.block for one in args]), unsaid=0),
         }
 
     def _copies(self, events: list[Event], args: list[Args]) -> _Columns:
@@ -129,7 +129,7 @@ class Columns:
             "stream": _ints([one.stream for one in args]),
             "correlation": _ints([one.correlation for one in args]),
             "kind": _small(_each(self._copied, copy_kind, events)),
-            "bytes": _ints([one.bytes for one in args]),
+            "bytes": _ints([one.bytes for one in args], unsaid=0),
         }
 
     def _launches(self, events: list[Event], args: list[Args]) -> _Columns:
@@ -196,6 +196,14 @@ class Columns:
         return table(kind, columns)
 
 
+def _stretch(begin: Any, end: Any) -> tuple[Decimal, Decimal]:
+    """Start and length in µs of two times, which may have been decoded differently."""
+    try:
+        return Decimal(begin), Decimal(end) - Decimal(begin)
+    except ArithmeticError:
+        return Decimal("nan"), Decimal("nan")
+
+
 def _each(known: dict[str, Any], what: Callable[[str], Any], events: list[Event]) -> list[Any]:
     """``what`` of every event's name, asked once for each name."""
     for name in {event.name for event in events} - known.keys():
@@ -208,18 +216,18 @@ def _tells(name: str) -> bool:
 
 
 def _volumes(sides: list[list[int]]) -> Ints:
-    return _ints([one[0] * one[1] * one[2] if len(one) == 3 else 0 for one in sides])
+    return _ints([one[0] * one[1] * one[2] if len(one) == 3 else 0 for one in sides], unsaid=0)
 
 
-def _ints(values: Any) -> Ints:
-    """An int64 column; ids that do not fit are not said."""
+def _ints(values: Any, unsaid: int = NOT_SAID) -> Ints:
+    """An int64 column; what does not fit is not said."""
     try:
         return np.array(values, dtype=np.int64)
     except OverflowError:
-        return np.array([value if abs(value) < 1 << 63 else NOT_SAID for value in values], dtype=np.int64)
+        return np.array([value if abs(value) < 1 << 63 else unsaid for value in values], dtype=np.int64)
 
 
-def _small(values: Any) -> Small:
-    """An int32 column; ids that do not fit are not said."""
-    wide = _ints(values)
-    return np.where(np.abs(wide) < 1 << 31, wide, NOT_SAID).astype(np.int32)
+def _small(values: Any, unsaid: int = NOT_SAID) -> Small:
+    """An int32 column; what does not fit is not said."""
+    wide = _ints(values, unsaid)
+    return np.where(np.abs(wide) < 1 << 31, wide, unsaid).astype(np.int32)

@@ -24,7 +24,7 @@ _CUT = re.compile(rb'}\s*,\s*(?={\s*"(?:ph|name|cat|ts|pid|tid|args|dur|id|s|bp)
 _EVENTS = re.compile(rb'"traceEvents"\s*:\s*(?=\[)')
 
 _WINDOW = 1 << 16
-"""Bytes at the end of a piece in which a cut is looked for first, and at the start in which a value of the header is."""
+"""Bytes in which a cut is looked for first, from the end, and a value of the header, from the start."""
 
 _LIMIT = 16 << 20
 """Bytes that no single event, and no value of the header, has."""

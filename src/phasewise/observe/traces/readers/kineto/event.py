@@ -123,6 +123,6 @@ def nanoseconds(times: Sequence[Any]) -> Ints:
 
 
 def _exact(time: Decimal) -> int:
-    if not time.is_finite() or abs(time) >= LATEST:
+    if not time.is_finite() or not -LATEST < time < LATEST:
         return BAD
     return int((time * 1000).to_integral_value())

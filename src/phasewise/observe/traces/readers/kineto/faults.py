@@ -47,7 +47,7 @@ def refusal(opened: Opened, document: Document, columns: Columns) -> str:
         return f"{opened.name} has {columns.misdated} events, all at impossible times: {cure}"
     if columns.seen:
         others = ", ".join(repr(name[:40]) for name in sorted(columns.others)[:5])
-        return f"{opened.name} has {columns.seen} events, but no kernels, calls, annotations or operators ({others}): {cure}"
+        return f"{opened.name} has {columns.seen} events, none of them a kernel, call or operator ({others}): {cure}"
     broken = opened.truncated or not document.complete
     return f"{opened.name} {'breaks off before its first event' if broken else 'has no events'}: {cure}"
 

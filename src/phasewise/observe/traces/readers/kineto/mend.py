@@ -27,16 +27,24 @@ _ESCAPE = re.compile(
 )
 """An escape that is right; half a surrogate pair; a bare backslash."""
 
-_NAME = re.compile(
-    rb'("name"\s*:\s*")(?:((?:[^"\\]|\\.)*)"(?=\s*(?:}|,\s*"[^"\\]*"\s*:))'
-    rb'|(.{0,8192}?)"(?=\s*(?:}|,\s*"(?:pid|tid|ts|dur|ph|cat|args|id)"\s*:)))',
-    re.DOTALL,
-)
-"""A name that ends where its first bare quote is; else one with bare quotes inside."""
+_HALF = re.compile(rb"\\u[dD][89a-fA-F][0-9a-fA-F]{2}")
 
-_QUOTE = re.compile(rb'(?s)\\.|"')
+_NAME = re.compile(rb'"name"\s*:\s*"')
+_SOUND = re.compile(rb'(?:[^"\\]++|\\.)*+"(?=\s*(?:}|,\s*"[^"\\]*+"\s*:))', re.DOTALL)
+"""The rest of a string that ends where JSON says it does."""
+
+_END = re.compile(rb'"(?=\s*(?:,\s*"(?:pid|tid|ts|dur|ph|cat|args|id)"\s*:|}\s*[,}\]]))')
+"""The end of a name, whatever is in it."""
+
+_LONGEST = 1 << 13
+"""Bytes of a name with quotes inside."""
+
+_QUOTE = re.compile(rb'\\.|"', re.DOTALL)
 _START = re.compile(r'{\s*"(?:ph|name|cat|ts|pid|tid)"')
 _LENIENT = json.JSONDecoder(strict=False, parse_float=str)
+
+_WINDOW = 1 << 14
+"""Characters that most events fit in: an error costs as much as the text before and behind it is long."""
 
 _EFFORT = 128 << 20
 """Characters that looking for the next good event may take in one file; a hostile one would take for ever."""
@@ -56,25 +64,31 @@ def mended(piece: bytes) -> tuple[bytes, Counter[str]]:
         piece = text.encode()
     wrong["control"] = len(piece) - len(piece.translate(None, _CONTROL))
     piece, wrong["numbers"] = _NOT_A_NUMBER.subn(rb"\1null", piece.translate(_BLANKED))
-    piece = _ESCAPE.sub(_escape, piece)
-    before = len(piece)
-    piece = _NAME.sub(_name, piece)
-    wrong["quotes"] = len(piece) - before
+    piece, wrong["quotes"] = _quoted(_ESCAPE.sub(_escape, piece))
     return piece, wrong
 
 
 def _escape(found: re.Match[bytes]) -> bytes:
     if len(found[0]) == 1:
         return b"\\\\"
-    return (
-        rb"\ufffd" if len(found[0]) == 6 and found[0][2:3] in b"dD" and found[0][3:4] in b"89abcdefABCDEF" else found[0]
-    )
+    return rb"\ufffd" if _HALF.fullmatch(found[0]) else found[0]
 
 
-def _name(found: re.Match[bytes]) -> bytes:
-    if found[2] is not None:
-        return found[0]
-    return found[1] + _QUOTE.sub(lambda one: rb"\"" if one[0] == b'"' else one[0], found[3]) + b'"'
+def _quoted(piece: bytes) -> tuple[bytes, int]:
+    """``piece`` with the bare quotes inside names escaped, and how many there were."""
+    parts, done, count = [], 0, 0
+    for name in _NAME.finditer(piece):
+        start = name.end()
+        if start < done or _SOUND.match(piece, start):
+            continue
+        limit = piece.find(b'"name"', start, start + _LONGEST)
+        end = _END.search(piece, start, limit if limit >= 0 else start + _LONGEST)
+        if end:
+            text = _QUOTE.sub(lambda one: rb"\"" if one[0] == b'"' else one[0], piece[start : end.start()])
+            parts += [piece[done:start], text]
+            count += len(text) - (end.start() - start)
+            done = end.start()
+    return b"".join((*parts, piece[done:])), count
 
 
 def singly(piece: bytes, damage: Counter[str]) -> tuple[bool, list[Event], bytes]:
@@ -111,13 +125,23 @@ def _skip(text: str, at: int) -> int:
 
 def _decoded(text: str, at: int, damage: Counter[str]) -> tuple[Any, int]:
     """The value at ``at`` and its end, -1 when it is none."""
-    try:
-        value: tuple[Any, int] = _LENIENT.raw_decode(text, at)
-        return value
-    except json.JSONDecodeError as error:
-        damage["effort"] += error.pos - at
-    except (ValueError, RecursionError):
-        damage["effort"] += 1 << 16
+    for length in (_WINDOW, len(text)):
+        part = text[at : at + length]
+        whole_text = at + length >= len(text)
+        try:
+            value, end = _LENIENT.raw_decode(part)
+        except json.JSONDecodeError as error:
+            damage["effort"] += error.pos + 256
+            if error.pos + 16 < len(part) and not error.msg.startswith("Unterminated"):
+                break
+        except (ValueError, RecursionError):
+            damage["effort"] += _WINDOW
+            break
+        else:
+            if end < len(part) or whole_text:
+                return value, at + end
+        if whole_text:
+            break
     return None, -1
 
 
