@@ -166,7 +166,7 @@ class Document:
             if len(left) > _LIMIT:
                 self.damage["lost"] += 1
                 left = b""
-            self._data = left + (b", " if cut else b"") + rest
+            self._data = b", ".join(part for part in (left, rest) if part)
 
     def _slowly(self, piece: bytes) -> tuple[bool, list[Event], bytes]:
         """See `singly`; a piece that mending makes whole is decoded as one."""
