@@ -187,10 +187,11 @@ def test_impossible_times_are_left_out_and_counted(tmp_path: Path) -> None:
         kernel("absurd", 0, 1) | {"ts": "1e999999999"},
         kernel("text", 0, 1) | {"ts": "noon"},
         kernel("long", 0, 9.3e15),
+        kernel("past the end of time", 0, 9.1e15) | {"ts": 1.7e15},
     ]
     trace = read(tmp_path, document([*bad, good]))
     assert (names(trace), trace.kernels.end.tolist()) == (["good"], [1000])
-    assert faults(trace)["times"].startswith("7 events are at impossible times")
+    assert faults(trace)["times"].startswith("8 events are at impossible times")
 
 
 def test_a_broken_header_does_not_hide_the_events(tmp_path: Path) -> None:
@@ -203,6 +204,14 @@ def test_a_broken_header_does_not_hide_the_events(tmp_path: Path) -> None:
         trace = read(tmp_path, WHOLE.replace('"traceEvents"', bad + '"traceEvents"'))
         assert len(trace.kernels.start) == 40
         assert "keys before its events" in faults(trace)["damaged"]
+
+
+def test_a_header_that_is_no_utf8(tmp_path: Path) -> None:
+    content = WHOLE.encode().replace(
+        b'"schemaVersion": 1', b'"vllm_version": "a\xff", "deviceProperties": [{"name": "\xff"}]'
+    )
+    source = read(tmp_path, content).sources[0]
+    assert (source.engine, source.devices[0].name) == ("vllm a?", "?")
 
 
 def test_nothing_is_written_to_the_input(tmp_path: Path) -> None:
@@ -270,6 +279,34 @@ def test_any_cut_gives_the_events_before_it(cut: int, size: int) -> None:
         return
     assert whole - 1 <= len(trace.kernels.start) <= whole
     assert faults(trace).keys() == {"truncated"}
+
+
+ANY = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8) | st.just("12.5"),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3),
+    max_leaves=6,
+)
+FIELDS = ("ph", "cat", "name", "pid", "tid", "ts", "dur", "args")
+ARGS = ("device", "stream", "correlation", "External id", "graph id", "bytes", "kernel", "grid", "block", "Input Dims")
+HEADER = ("deviceProperties", "distributedInfo", "baseTimeNanoseconds", "vllm_version")
+
+
+@settings(max_examples=250, deadline=None)
+@given(
+    st.sampled_from(("kernel", "gpu_memcpy", "cuda_runtime", "user_annotation", "cpu_op")),
+    st.dictionaries(st.sampled_from(FIELDS), ANY, max_size=2),
+    st.dictionaries(st.sampled_from(ARGS), ANY, max_size=3),
+    st.dictionaries(st.sampled_from(HEADER), ANY, max_size=2),
+)
+def test_any_value_of_any_field(cat: str, fields: dict[str, Any], args: dict[str, Any], header: dict[str, Any]) -> None:
+    odd = span(cat, "odd", 3, 1, correlation=1) | fields
+    if isinstance(odd["args"], dict):
+        odd["args"].update(args)
+    trace = in_blocks(json.dumps(document([*events(3), odd], **header)).encode(), [1 << 20])
+    assert 3 <= len(trace.kernels.start) <= 4
+    good = [trace.kernels.correlation.tolist().index(100 + i) for i in range(3)]
+    assert (trace.kernels.end - trace.kernels.start)[good].tolist() == [3017] * 3
+    "".join((*trace.names, *trace.shapes, trace.sources[0].engine)).encode()
 
 
 @settings(max_examples=100, deadline=None)

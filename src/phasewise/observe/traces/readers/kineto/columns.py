@@ -102,7 +102,8 @@ class Columns:
         start = nanoseconds([event.ts for event in events])
         length = nanoseconds([event.dur for event in events])
         made = {"start": start, "end": start + length, **self._makers[kind](events, [event.args for event in events])}
-        good = (start >= 0) & (length >= 0)
+        # The end of what is too long wraps round.
+        good = (start >= 0) & (length >= 0) & (made["end"] >= start)
         if not good.all():
             made = {name: column[good] for name, column in made.items()}
         self.misdated += len(events) - len(made["start"])

@@ -161,7 +161,6 @@ class Document:
                 self._data = left + rest
                 return True
             if not more:
-                self.damage["broken"] += bool(left)
                 return False
             if len(left) > _LIMIT:
                 self.damage["lost"] += 1

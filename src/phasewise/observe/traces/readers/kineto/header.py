@@ -22,7 +22,9 @@ def source(path: str, header: dict[str, Any], faults: tuple[Fault, ...]) -> Sour
         rank=whole(told.get("rank"), NOT_SAID),
         world=whole(told.get("world_size"), 0),
         devices=_devices(header.get("deviceProperties")),
-        engine=next((f"{name} {header[f'{name}_version']}" for name in _ENGINES if f"{name}_version" in header), ""),
+        engine=next(
+            (f"{name} {text(header[f'{name}_version'])}" for name in _ENGINES if f"{name}_version" in header), ""
+        ),
         faults=faults,
     )
 
@@ -36,6 +38,11 @@ def whole(value: Any, unsaid: int) -> int:
     return number if abs(number) < 1 << 63 else unsaid
 
 
+def text(value: Any) -> str:
+    """``value`` as text that can be written as UTF-8; "" for None."""
+    return "" if value is None else str(value).encode("utf-8", "replace").decode()
+
+
 def _devices(told: Any) -> tuple[Device, ...]:
     """One per entry; some writers put the Python text of the list into a string."""
     if isinstance(told, str):
@@ -46,7 +53,7 @@ def _devices(told: Any) -> tuple[Device, ...]:
     if not isinstance(told, list):
         return ()
     return tuple(
-        Device(whole(one.get("id"), place), str(one.get("name") or ""), whole(one.get("numSms"), 0))
+        Device(whole(one.get("id"), place), text(one.get("name")), whole(one.get("numSms"), 0))
         for place, one in enumerate(told)
         if isinstance(one, dict)
     )

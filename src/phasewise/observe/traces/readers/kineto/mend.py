@@ -16,7 +16,7 @@ import msgspec
 
 from phasewise.observe.traces.events import NOT_SAID
 from phasewise.observe.traces.readers.kineto.event import Args, Event
-from phasewise.observe.traces.readers.kineto.header import whole
+from phasewise.observe.traces.readers.kineto.header import text, whole
 
 _BLANKED = bytes(0x20 if byte < 0x20 else byte for byte in range(256))
 _CONTROL = bytes(byte for byte in range(0x20) if byte not in b"\t\r\n")
@@ -66,9 +66,9 @@ def mended(piece: bytes) -> tuple[bytes, Counter[str]]:
     try:
         piece.decode("utf-8")
     except UnicodeDecodeError:
-        text = piece.decode("utf-8", "replace")
-        wrong["bytes"] = text.count("\ufffd") - piece.count("\ufffd".encode())
-        piece = text.encode()
+        replaced = piece.decode("utf-8", "replace")
+        wrong["bytes"] = replaced.count("\ufffd") - piece.count("\ufffd".encode())
+        piece = replaced.encode()
     wrong["control"] = len(piece) - len(piece.translate(None, _CONTROL))
     piece = piece.translate(_BLANKED)
     for word, pattern in _NUMBERS:
@@ -108,37 +108,37 @@ def singly(piece: bytes, damage: Counter[str]) -> tuple[bool, list[Event], bytes
     What cannot be read is left out up to the next event that can, and counted; at the end of the piece it is what is
     left.
     """
-    text = piece.decode("utf-8", "replace")
+    told = piece.decode("utf-8", "replace")
     events: list[Event] = []
     at = 0
     while True:
-        at = _skip(text, at)
-        if at >= len(text):
+        at = _skip(told, at)
+        if at >= len(told):
             return False, events, b""
-        if text[at] == "]":
-            return True, events, text[at + 1 :].encode()
-        value, end = _decoded(text, at, damage)
+        if told[at] == "]":
+            return True, events, told[at + 1 :].encode()
+        value, end = _decoded(told, at, damage)
         if end < 0:
-            end = _next_good(text, at + 1, damage)
+            end = _next_good(told, at + 1, damage)
             if end < 0:
-                return False, events, text[at:].encode()
+                return False, events, told[at:].encode()
             damage["lost"] += 1
         elif isinstance(value, dict):
             events.append(lenient(value))
         at = end
 
 
-def _skip(text: str, at: int) -> int:
-    while at < len(text) and text[at] in " \t\r\n,":
+def _skip(told: str, at: int) -> int:
+    while at < len(told) and told[at] in " \t\r\n,":
         at += 1
     return at
 
 
-def _decoded(text: str, at: int, damage: Counter[str]) -> tuple[Any, int]:
+def _decoded(told: str, at: int, damage: Counter[str]) -> tuple[Any, int]:
     """The value at ``at`` and its end, -1 when it is none."""
-    for length in (_WINDOW, len(text)):
-        part = text[at : at + length]
-        whole_text = at + length >= len(text)
+    for length in (_WINDOW, len(told)):
+        part = told[at : at + length]
+        whole_text = at + length >= len(told)
         try:
             value, end = _LENIENT.raw_decode(part)
         except json.JSONDecodeError as error:
@@ -156,14 +156,14 @@ def _decoded(text: str, at: int, damage: Counter[str]) -> tuple[Any, int]:
     return None, -1
 
 
-def _next_good(text: str, at: int, damage: Counter[str]) -> int:
+def _next_good(told: str, at: int, damage: Counter[str]) -> int:
     """Where the next event starts that can be read; -1 when there is none."""
-    found = _START.search(text, at)
+    found = _START.search(told, at)
     while found and damage["effort"] < _EFFORT:
-        value, end = _decoded(text, found.start(), damage)
+        value, end = _decoded(told, found.start(), damage)
         if end >= 0 and "ph" in value:
             return found.start()
-        found = _START.search(text, found.start() + 1)
+        found = _START.search(told, found.start() + 1)
     return -1
 
 
@@ -173,11 +173,11 @@ def lenient(told: dict[str, Any]) -> Event:
     said: dict[str, Any] = args if isinstance(args, dict) else {}
     dims = said.get("Input Dims")
     return Event(
-        ph=_text(told.get("ph")),
-        cat=_text(told.get("cat")),
-        name=_text(told.get("name")),
-        pid=_text(told.get("pid")),
-        tid=_text(told.get("tid")),
+        ph=text(told.get("ph")),
+        cat=text(told.get("cat")),
+        name=text(told.get("name")),
+        pid=text(told.get("pid")),
+        tid=text(told.get("tid")),
         ts=_time(told.get("ts")),
         dur=_time(told.get("dur", 0)),
         args=Args(
@@ -188,16 +188,12 @@ def lenient(told: dict[str, Any]) -> Event:
             graph=whole(said.get("graph id"), NOT_SAID),
             node=whole(said.get("graph node id"), 0),
             bytes=whole(said.get("bytes"), 0),
-            kernel=_text(said.get("kernel")),
+            kernel=text(said.get("kernel")),
             grid=_sides(said.get("grid")),
             block=_sides(said.get("block")),
             dims=msgspec.Raw(json.dumps(dims).encode() if dims else b""),
         ),
     )
-
-
-def _text(value: Any) -> str:
-    return "" if value is None else str(value).encode("utf-8", "replace").decode()
 
 
 def _time(value: Any) -> Decimal:
