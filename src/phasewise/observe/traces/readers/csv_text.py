@@ -1,0 +1,72 @@
+"""Rows of the CSV files that profilers write: any encoding a console redirects to, damaged rows counted, never guessed."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator
+from typing import Any
+
+from phasewise.observe.traces.opened import Opened
+
+
+def head_rows(opened: Opened) -> list[list[str]]:
+    """The rows in the file's first bytes; the last one may be cut."""
+    text = opened.head.decode(_encoding(opened.head), "replace")
+    return list(Rows(iter(text.splitlines(keepends=True))))
+
+
+def lines(opened: Opened) -> Iterator[str]:
+    """The lines of the whole file, decoded; what its encoding does not know becomes U+FFFD."""
+    stream: Any = io.BufferedReader(_Stream(opened.blocks()), 1 << 20)
+    return io.TextIOWrapper(stream, encoding=_encoding(opened.head), errors="replace", newline="")
+
+
+class Rows:
+    """The rows among ``lines``; ``damaged`` counts those that could not be told apart (a quote never closed)."""
+
+    def __init__(self, lines: Iterator[str]) -> None:
+        self.damaged = 0
+        self._reader = csv.reader(lines)
+
+    def __iter__(self) -> Iterator[list[str]]:
+        while True:
+            try:
+                yield next(self._reader)
+            except StopIteration:
+                return
+            except csv.Error:
+                self.damaged += 1
+
+
+def _encoding(head: bytes) -> str:
+    """PowerShell redirects to UTF-16, with or without the mark; everything else writes UTF-8."""
+    if head.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return "utf-16"
+    odd, even = head[1::2], head[::2]
+    for zeros, name in ((odd, "utf-16-le"), (even, "utf-16-be")):
+        if len(zeros) > 8 and zeros.count(0) > 0.9 * len(zeros):
+            return name
+    return "utf-8-sig"
+
+
+class _Stream(io.RawIOBase):
+    """Blocks of bytes as a stream."""
+
+    def __init__(self, blocks: Iterator[bytes]) -> None:
+        self._blocks = blocks
+        self._left = memoryview(b"")
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        while not self._left:
+            block = next(self._blocks, None)
+            if block is None:
+                return 0
+            self._left = memoryview(block)
+        taken = min(len(buffer), len(self._left))
+        buffer[:taken] = self._left[:taken]
+        self._left = self._left[taken:]
+        return taken

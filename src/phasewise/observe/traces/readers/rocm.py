@@ -1,0 +1,137 @@
+"""What the readers of AMD's profilers share: what a HIP call did, which way a copy went, how rows become a trace.
+
+Their clock is the host's, in ns since it was booted: the origin is 0 and the files of one machine agree on it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from phasewise.observe.traces.events import (
+    Bands,
+    Copies,
+    CopyKind,
+    Counters,
+    Fault,
+    Kernels,
+    Launches,
+    LaunchKind,
+    Source,
+    Thread,
+    Totals,
+    Trace,
+)
+from phasewise.observe.traces.tables import Names, empty, joined, rows, table
+
+_CALLS = (
+    (re.compile(r"GraphLaunch"), LaunchKind.GRAPH),
+    (re.compile(r"Launch\w*Kernel|LaunchKernel"), LaunchKind.KERNEL),
+    (re.compile(r"^(?:hip|cuda|cu)(?:Drv)?Mem(?:cpy|set)"), LaunchKind.COPY),
+    (re.compile(r"Synchronize"), LaunchKind.SYNC),
+    (re.compile(r"(?:Begin|End)Capture|GraphInstantiate"), LaunchKind.CAPTURE),
+)
+_WAYS = (
+    ("HOSTTODEVICE", CopyKind.HOST_TO_DEVICE),
+    ("DEVICETOHOST", CopyKind.DEVICE_TO_HOST),
+    ("DEVICETODEVICE", CopyKind.DEVICE_TO_DEVICE),
+    ("PEER", CopyKind.PEER),
+    ("FILL", CopyKind.SET),
+    ("MEMSET", CopyKind.SET),
+)
+
+
+@lru_cache(maxsize=4096)
+def launch_kind(call: str) -> LaunchKind:
+    """What the HIP, HSA or RCCL function ``call`` does."""
+    return next((kind for pattern, kind in _CALLS if pattern.search(call)), LaunchKind.OTHER)
+
+
+def copy_kind(operation: str) -> CopyKind:
+    """Direction of ``MEMORY_COPY_HOST_TO_DEVICE`` (rocprofv3) or ``CopyHostToDevice`` (rpd)."""
+    said = operation.upper().replace("_", "")
+    return next((kind for words, kind in _WAYS if words in said), CopyKind.OTHER)
+
+
+def is_call(name: str) -> bool:
+    """Whether ``name`` is a function of the marker library itself, which names no range."""
+    return re.fullmatch(r"roctx[A-Z]\w*", name) is not None
+
+
+class Gathered:
+    """Rows of one file, gathered in batches; `trace` makes the tables.
+
+    ``damaged`` counts rows that were left out because they could not be read.
+    """
+
+    def __init__(self) -> None:
+        self.names = Names()
+        self.damaged = 0
+        self._threads: dict[tuple[str, str], int] = {}
+        self._parts: dict[Any, list[Any]] = {kind: [] for kind in (Kernels, Copies, Launches, Bands, Counters, Totals)}
+
+    def add(self, kind: Any, columns: dict[str, Any]) -> None:
+        """Rows of one table, as `tables.table` takes them."""
+        self._parts[kind].append(table(kind, columns))
+
+    def named(self, names: Sequence[str]) -> NDArray[np.int32]:
+        """Index of every name."""
+        return np.fromiter(map(self.names, names), np.int32, len(names))
+
+    def thread(self, pid: object, tid: object) -> int:
+        """Index of a thread."""
+        return self._threads.setdefault((str(pid), str(tid)), len(self._threads))
+
+    def on(self, pids: Sequence[object], tids: Sequence[object]) -> NDArray[np.int32]:
+        """Index of the thread of every row."""
+        return np.fromiter(map(self.thread, pids, tids), np.int32, len(pids))
+
+    def calls(self, names: Sequence[str]) -> dict[str, NDArray[np.int32]]:
+        """The columns of `Launches` that the function's name tells."""
+        kinds = np.fromiter(map(launch_kind, names), np.int32, len(names))
+        return {"name": self.named(names), "kind": kinds}
+
+    def trace(self, source: Source) -> Trace:
+        """Everything gathered; rows that end before they start are left out and said."""
+        made: dict[str, Any] = {}
+        backwards = 0
+        for kind, parts in self._parts.items():
+            whole = joined(kind, parts)
+            if hasattr(whole, "start"):
+                forward = whole.end >= whole.start
+                backwards += len(forward) - int(forward.sum())
+                whole = whole if forward.all() else rows(whole, forward)
+            made[kind.__name__.lower()] = whole
+        faults = list(source.faults)
+        if self.damaged:
+            faults.append(Fault("damaged", f"{self.damaged:,} rows could not be read and are left out."))
+        if backwards:
+            faults.append(Fault("times", f"{backwards:,} events end before they start and are left out."))
+        if any("\ufffd" in name for name in self.names.index):
+            faults.append(Fault("encoding", "Some names are not valid text; the bytes that are not read as U+FFFD."))
+        threads = tuple(Thread(0, pid, tid) for pid, tid in self._threads)
+        source = source._replace(faults=tuple(faults))
+        return empty(source)._replace(names=self.names.all, threads=threads, **made)
+
+
+class Grid(NamedTuple):
+    """Blocks of a grid and threads of a block, one per kernel."""
+
+    blocks: NDArray[np.int64]
+    threads: NDArray[np.int32]
+
+
+def grid(items: Sequence[NDArray[np.int64]], group: Sequence[NDArray[np.int64]]) -> Grid:
+    """From work-items and work-group sizes per axis, as HSA counts them; 0 where nothing is said."""
+    blocks: Any = 1
+    threads: Any = 1
+    for whole, part in zip(items, group, strict=True):
+        blocks = blocks * -(-whole // np.maximum(part, 1))
+        threads = threads * part
+    said = threads > 0
+    return Grid(np.where(said, np.maximum(blocks, 0), 0), np.where(said, threads, 0).astype(np.int32))

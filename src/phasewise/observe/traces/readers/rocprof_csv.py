@@ -1,0 +1,232 @@
+"""CSV of AMD's profilers: the traces and kernel summaries of rocprofv3, and results.csv of rocprof and rocprofv2.
+
+Columns: ROCm/rocprofiler-sdk, source/lib/output/generateCSV.cpp. One process gives one file per domain; `process`
+tells which belong together.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
+from itertools import islice
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from phasewise.errors import InputError
+from phasewise.observe.traces.events import NOT_SAID, Bands, Copies, Device, Fault, Kernels, Launches, Source, Totals
+from phasewise.observe.traces.events import Trace
+from phasewise.observe.traces.opened import Opened
+from phasewise.observe.traces.readers import Progress
+from phasewise.observe.traces.readers.csv_text import Rows, head_rows, lines
+from phasewise.observe.traces.readers.rocm import Gathered, copy_kind, grid, is_call
+
+FORM = "rocprof CSV"
+
+_BATCH = 20_000
+"""Rows that are turned into columns at a time."""
+
+_DOMAIN = re.compile(r"_?(?:kernel|memory_copy|marker_api|roctx|hip_api|hip_runtime_api|hsa_api|rccl_api)_trace\.csv$")
+
+_OTHER_SUMMARY = re.compile(r"(?:__)?(?:hip[A-Z]|hsa_|roctx[A-Z])\w*|nccl[A-Z][a-zA-Z]+|[A-Z_]+")
+"""Names in the summaries of calls, copies and domains, whose header is that of the kernels'."""
+
+Cells = dict[str, Sequence[str]]
+
+
+def process(path: Path) -> Path:
+    """The name that the traces of one process share: the folder and what stands before ``_kernel_trace.csv``."""
+    return path.with_name(_DOMAIN.sub("", path.name))
+
+
+class _Kind(NamedTuple):
+    """One kind of file: the columns that tell it (every one of a tuple is another name), and what takes its rows."""
+
+    name: str
+    columns: tuple[tuple[str, ...], ...]
+    never: str
+    take: Callable[[Gathered, Cells], None]
+
+
+def sniff(opened: Opened) -> bool:
+    """The columns of one of the kinds are there, in the first row or behind lines of noise."""
+    return any(_kind(row) for row in head_rows(opened)[:50])
+
+
+def read(opened: Opened, progress: Progress) -> Trace:
+    """Kernels, copies, calls, ranges or totals, as the file's header says.
+
+    Raises:
+        InputError: it holds no row that can be used.
+    """
+    source = Rows(lines(opened))
+    table = iter(source)
+    header, kind = next(((_header(row), _kind(row)) for row in table if _kind(row)), ([], None))
+    if kind is None:
+        raise InputError(f"{opened.name} has no header that rocprof writes: name its kernel_trace.csv.")
+    got = Gathered()
+    used = 0
+    for cells, left_out in _batches(header, table):
+        got.damaged += left_out
+        if cells[header[0]]:
+            kind.take(got, cells)
+        used += len(cells[header[0]])
+        progress("reading", opened.done / opened.size)
+    got.damaged += source.damaged
+    if used == got.damaged or not used:
+        found = f"{got.damaged:,} damaged rows and no other" if got.damaged else "a header and no rows"
+        raise InputError(f"{opened.name} holds {found}: record it again with rocprofv3 --kernel-trace.")
+    faults = (Fault("truncated", f"{opened.truncated}; the rows before that are used."),) if opened.truncated else ()
+    trace = got.trace(Source(opened.name, f"{FORM} ({kind.name})", faults=faults))
+    devices = np.unique(np.concatenate((trace.kernels.device, trace.copies.device))).tolist()
+    # The agents' names are in agent_info.csv, not here.
+    named = tuple(Device(device, "") for device in devices if device != NOT_SAID)
+    return trace._replace(sources=(trace.sources[0]._replace(devices=named),))
+
+
+def _batches(header: list[str], table: Iterator[list[str]]) -> Iterator[tuple[Cells, int]]:
+    """The rows as columns, and how many had another length than the header."""
+    while batch := list(islice(table, _BATCH)):
+        whole = [row for row in batch if len(row) == len(header)]
+        blank = sum(not row for row in batch)
+        columns: Sequence[Sequence[str]] = list(zip(*whole, strict=True)) or [()] * len(header)
+        # Of two columns of one name the first counts.
+        yield dict(zip(reversed(header), reversed(columns), strict=True)), len(batch) - len(whole) - blank
+
+
+def _header(row: list[str]) -> list[str]:
+    return [cell.strip().lower().replace("-", "_") for cell in row]
+
+
+def _kind(row: list[str]) -> _Kind | None:
+    names = set(_header(row))
+    for kind in _KINDS:
+        if all(names.intersection(either) for either in kind.columns) and kind.never not in names:
+            return kind
+    return None
+
+
+_START, _END = ("start_timestamp", "beginns"), ("end_timestamp", "stop_timestamp", "endns")
+_NAME = ("kernel_name", "kernelname")
+
+
+def _column(cells: Cells, names: Sequence[str]) -> Sequence[str] | None:
+    return next((cells[name] for name in names if name in cells), None)
+
+
+def _ids(cells: Cells, *names: str) -> NDArray[np.int64]:
+    """A column of numbers, some with a word before them (``Agent 7``, ``GPU 3``)."""
+    column = _column(cells, names)
+    if column is None:
+        return np.full(len(next(iter(cells.values()))), NOT_SAID, np.int64)
+    try:
+        return np.fromiter(map(int, column), np.int64, len(column))
+    except (ValueError, OverflowError):
+        return np.fromiter(map(_id, column), np.int64, len(column))
+
+
+@lru_cache(maxsize=4096)
+def _id(cell: str) -> int:
+    found = re.fullmatch(r"\s*(?:[A-Za-z]+[ -]?)?([0-9]{1,18})\s*", cell)
+    return int(found[1]) if found else NOT_SAID
+
+
+def _sound(got: Gathered, cells: Cells, *needed: Sequence[str]) -> Cells:
+    """The rows whose ``needed`` columns are numbers."""
+    good = np.logical_and.reduce([_ids(cells, *names) >= 0 for names in needed])
+    if good.all():
+        return cells
+    got.damaged += len(good) - int(good.sum())
+    return {name: [cell for cell, kept in zip(column, good, strict=True) if kept] for name, column in cells.items()}
+
+
+def _times(cells: Cells) -> dict[str, Any]:
+    return {"start": _ids(cells, *_START), "end": _ids(cells, *_END)}
+
+
+def _kernels(got: Gathered, cells: Cells) -> None:
+    cells = _sound(got, cells, _START, _END)
+    axes = [_ids(cells, f"grid_size_{axis}") for axis in "xyz"]
+    group = [_ids(cells, f"workgroup_size_{axis}") for axis in "xyz"]
+    if "grid_size_x" not in cells:
+        axes, group = [_ids(cells, "grid_size", "grd")], [_ids(cells, "workgroup_size", "wgr")]
+    size = grid(axes, group)
+    names = [name.removesuffix(" [clone .kd]") for name in _column(cells, _NAME) or ()]
+    got.add(
+        Kernels,
+        _times(cells)
+        | {
+            "name": got.named(names),
+            "device": _ids(cells, "agent_id", "gpu_id"),
+            "stream": _ids(cells, "stream_id", "queue_id"),
+            "correlation": _ids(cells, "correlation_id"),
+            "blocks": size.blocks,
+            "threads": size.threads,
+        },
+    )
+
+
+def _copies(got: Gathered, cells: Cells) -> None:
+    cells = _sound(got, cells, _START, _END)
+    kinds = np.array([copy_kind(way) for way in cells["direction"]], np.int64)
+    source, target = _ids(cells, "source_agent_id"), _ids(cells, "destination_agent_id")
+    got.add(
+        Copies,
+        _times(cells)
+        | {
+            # The host is an agent too: the device of a copy to the host is where it comes from.
+            "device": np.where(kinds == copy_kind("DEVICE_TO_HOST"), source, target),
+            "stream": _ids(cells, "stream_id"),
+            "correlation": _ids(cells, "correlation_id"),
+            "kind": kinds,
+        },
+    )
+
+
+def _calls(got: Gathered, cells: Cells) -> None:
+    """Calls of HIP, HSA and RCCL; in the marker domain the function's name is the range's, and marks are no ranges."""
+    cells = _sound(got, cells, _START, _END)
+    thread = got.on(*(_said(cells, name) for name in ("process_id", "thread_id")))
+    times = _times(cells)
+    marker = np.array([domain.upper().startswith(("MARKER", "ROCTX")) for domain in cells["domain"]], bool)
+    names = np.array(cells["function"], object)
+    calls = ~marker
+    got.add(
+        Launches,
+        {name: column[calls] for name, column in times.items()}
+        | got.calls(names[calls].tolist())
+        | {"thread": thread[calls], "correlation": _ids(cells, "correlation_id")[calls]},
+    )
+    ranges = marker & (times["end"] != times["start"]) & ~np.array([is_call(name) for name in names], bool)
+    got.add(
+        Bands,
+        {name: column[ranges] for name, column in times.items()}
+        | {"name": got.named(names[ranges].tolist()), "thread": thread[ranges], "end_thread": thread[ranges]},
+    )
+
+
+def _said(cells: Cells, name: str) -> Sequence[str]:
+    return cells.get(name, [""] * len(cells["function"]))
+
+
+def _totals(got: Gathered, cells: Cells) -> None:
+    cells = _sound(got, cells, ("calls",), ("totaldurationns",))
+    if all(_OTHER_SUMMARY.fullmatch(name) for name in cells["name"]):
+        got.damaged += len(cells["name"])
+        return
+    columns: dict[str, Any] = {"name": got.named(cells["name"])}
+    for ours, theirs in (("instances", "calls"), ("total", "totaldurationns"), ("least", "minns"), ("most", "maxns")):
+        if theirs in cells:
+            columns[ours] = _ids(cells, theirs)
+    got.add(Totals, columns)
+
+
+_KINDS = (
+    _Kind("kernels", (_NAME, _START, _END), "counter_name", _kernels),
+    _Kind("copies", (("direction",), _START, _END), "counter_name", _copies),
+    _Kind("calls and ranges", (("domain",), ("function",), _START, _END), "counter_name", _calls),
+    _Kind("kernel totals", (("name",), ("calls",), ("totaldurationns",)), "median (ns)", _totals),
+)
