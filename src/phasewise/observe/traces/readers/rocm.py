@@ -8,7 +8,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any, NamedTuple
+from math import prod
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,7 +28,7 @@ from phasewise.observe.traces.events import (
     Totals,
     Trace,
 )
-from phasewise.observe.traces.tables import Names, empty, joined, rows, table
+from phasewise.observe.traces.tables import Names, empty, rows, table
 
 _CALLS = (
     (re.compile(r"GraphLaunch"), LaunchKind.GRAPH),
@@ -76,12 +77,14 @@ class Gathered:
         self._parts: dict[Any, list[Any]] = {kind: [] for kind in (Kernels, Copies, Launches, Bands, Counters, Totals)}
 
     def add(self, kind: Any, columns: dict[str, Any]) -> None:
-        """Rows of one table, as `tables.table` takes them."""
-        self._parts[kind].append(table(kind, columns))
+        """Rows of one table, as `tables.table` takes them: the same columns every time."""
+        self._parts[kind].append(columns)
 
     def named(self, names: Sequence[str]) -> NDArray[np.int32]:
         """Index of every name."""
-        return np.fromiter(map(self.names, names), np.int32, len(names))
+        for name in set(names).difference(self.names.index):
+            self.names(name)
+        return np.fromiter(map(self.names.index.__getitem__, names), np.int32, len(names))
 
     def thread(self, pid: object, tid: object) -> int:
         """Index of a thread."""
@@ -101,7 +104,8 @@ class Gathered:
         made: dict[str, Any] = {}
         backwards = 0
         for kind, parts in self._parts.items():
-            whole = joined(kind, parts)
+            columns = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]} if parts else None
+            whole = table(kind, columns)
             if hasattr(whole, "start"):
                 forward = whole.end >= whole.start
                 backwards += len(forward) - int(forward.sum())
@@ -119,19 +123,8 @@ class Gathered:
         return empty(source)._replace(names=self.names.all, threads=threads, **made)
 
 
-class Grid(NamedTuple):
-    """Blocks of a grid and threads of a block, one per kernel."""
-
-    blocks: NDArray[np.int64]
-    threads: NDArray[np.int32]
-
-
-def grid(items: Sequence[NDArray[np.int64]], group: Sequence[NDArray[np.int64]]) -> Grid:
-    """From work-items and work-group sizes per axis, as HSA counts them; 0 where nothing is said."""
-    blocks: Any = 1
-    threads: Any = 1
-    for whole, part in zip(items, group, strict=True):
-        blocks = blocks * -(-whole // np.maximum(part, 1))
-        threads = threads * part
-    said = threads > 0
-    return Grid(np.where(said, np.maximum(blocks, 0), 0), np.where(said, threads, 0).astype(np.int32))
+def blocks(items: Sequence[int], group: Sequence[int]) -> tuple[int, int]:
+    """Blocks of a grid and threads of a block, from work-items and group sizes per axis as HSA counts them; 0 unsaid."""
+    if not all(group):
+        return 0, 0
+    return prod(-(-whole // part) for whole, part in zip(items, group, strict=True)), min(prod(group), 2**31 - 1)

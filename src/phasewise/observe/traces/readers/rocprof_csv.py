@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
-from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,11 +21,11 @@ from phasewise.observe.traces.events import Trace
 from phasewise.observe.traces.opened import Opened
 from phasewise.observe.traces.readers import Progress
 from phasewise.observe.traces.readers.csv_text import Rows, head_rows, lines
-from phasewise.observe.traces.readers.rocm import Gathered, copy_kind, grid, is_call
+from phasewise.observe.traces.readers.rocm import Gathered, blocks, copy_kind, is_call
 
 FORM = "rocprof CSV"
 
-_BATCH = 20_000
+_BATCH = 1000
 """Rows that are turned into columns at a time."""
 
 _DOMAIN = re.compile(r"_?(?:kernel|memory_copy|marker_api|roctx|hip_api|hip_runtime_api|hsa_api|rccl_api)_trace\.csv$")
@@ -63,13 +62,12 @@ def read(opened: Opened, progress: Progress) -> Trace:
         InputError: it holds no row that can be used.
     """
     source = Rows(lines(opened))
-    table = iter(source)
-    header, kind = next(((_header(row), _kind(row)) for row in table if _kind(row)), ([], None))
+    header, kind = next(((_header(row), _kind(row)) for row in source if _kind(row)), ([], None))
     if kind is None:
         raise InputError(f"{opened.name} has no header that rocprof writes: name its kernel_trace.csv.")
     got = Gathered()
     used = 0
-    for cells, left_out in _batches(header, table):
+    for cells, left_out in _batches(header, source):
         got.damaged += left_out
         if cells[header[0]]:
             kind.take(got, cells)
@@ -87,9 +85,9 @@ def read(opened: Opened, progress: Progress) -> Trace:
     return trace._replace(sources=(trace.sources[0]._replace(devices=named),))
 
 
-def _batches(header: list[str], table: Iterator[list[str]]) -> Iterator[tuple[Cells, int]]:
+def _batches(header: list[str], source: Rows) -> Iterator[tuple[Cells, int]]:
     """The rows as columns, and how many had another length than the header."""
-    while batch := list(islice(table, _BATCH)):
+    for batch in source.batches(_BATCH):
         whole = [row for row in batch if len(row) == len(header)]
         blank = sum(not row for row in batch)
         columns: Sequence[Sequence[str]] = list(zip(*whole, strict=True)) or [()] * len(header)
@@ -134,48 +132,57 @@ def _id(cell: str) -> int:
     return int(found[1]) if found else NOT_SAID
 
 
-def _sound(got: Gathered, cells: Cells, *needed: Sequence[str]) -> Cells:
-    """The rows whose ``needed`` columns are numbers."""
-    good = np.logical_and.reduce([_ids(cells, *names) >= 0 for names in needed])
+def _timed(got: Gathered, cells: Cells) -> tuple[Cells, dict[str, Any]]:
+    """The rows that have times, and the times."""
+    start, end = _ids(cells, *_START), _ids(cells, *_END)
+    good = (start >= 0) & (end >= 0)
     if good.all():
-        return cells
+        return cells, {"start": start, "end": end}
     got.damaged += len(good) - int(good.sum())
+    return _kept(cells, good), {"start": start[good], "end": end[good]}
+
+
+def _kept(cells: Cells, good: NDArray[np.bool_]) -> Cells:
     return {name: [cell for cell, kept in zip(column, good, strict=True) if kept] for name, column in cells.items()}
 
 
-def _times(cells: Cells) -> dict[str, Any]:
-    return {"start": _ids(cells, *_START), "end": _ids(cells, *_END)}
-
-
 def _kernels(got: Gathered, cells: Cells) -> None:
-    cells = _sound(got, cells, _START, _END)
-    axes = [_ids(cells, f"grid_size_{axis}") for axis in "xyz"]
-    group = [_ids(cells, f"workgroup_size_{axis}") for axis in "xyz"]
-    if "grid_size_x" not in cells:
-        axes, group = [_ids(cells, "grid_size", "grd")], [_ids(cells, "workgroup_size", "wgr")]
-    size = grid(axes, group)
-    names = [name.removesuffix(" [clone .kd]") for name in _column(cells, _NAME) or ()]
+    cells, times = _timed(got, cells)
+    shapes = _GRID if _GRID[0] in cells else tuple(next((it for it in _FLAT[end] if it in cells), "") for end in (0, 1))
+    columns = [cells[name] for name in shapes if name]
+    # A model launches few shapes many times.
+    sizes = list(map(_size, *columns)) if len(columns) == len(shapes) else [(0, 0)] * len(times["start"])
     got.add(
         Kernels,
-        _times(cells)
+        times
         | {
-            "name": got.named(names),
+            "name": got.named([name.removesuffix(" [clone .kd]") for name in _column(cells, _NAME) or ()]),
             "device": _ids(cells, "agent_id", "gpu_id"),
             "stream": _ids(cells, "stream_id", "queue_id"),
             "correlation": _ids(cells, "correlation_id"),
-            "blocks": size.blocks,
-            "threads": size.threads,
+            "blocks": np.array([blocks for blocks, _ in sizes], np.int64),
+            "threads": np.array([threads for _, threads in sizes], np.int64),
         },
     )
 
 
+_GRID = tuple(f"{of}_size_{axis}" for of in ("grid", "workgroup") for axis in "xyz")
+_FLAT = (("grid_size", "grd"), ("workgroup_size", "wgr"))
+
+
+@lru_cache(maxsize=4096)
+def _size(*cells: str) -> tuple[int, int]:
+    half = len(cells) // 2
+    return blocks([max(_id(cell), 0) for cell in cells[:half]], [max(_id(cell), 0) for cell in cells[half:]])
+
+
 def _copies(got: Gathered, cells: Cells) -> None:
-    cells = _sound(got, cells, _START, _END)
+    cells, times = _timed(got, cells)
     kinds = np.array([copy_kind(way) for way in cells["direction"]], np.int64)
     source, target = _ids(cells, "source_agent_id"), _ids(cells, "destination_agent_id")
     got.add(
         Copies,
-        _times(cells)
+        times
         | {
             # The host is an agent too: the device of a copy to the host is where it comes from.
             "device": np.where(kinds == copy_kind("DEVICE_TO_HOST"), source, target),
@@ -188,9 +195,8 @@ def _copies(got: Gathered, cells: Cells) -> None:
 
 def _calls(got: Gathered, cells: Cells) -> None:
     """Calls of HIP, HSA and RCCL; in the marker domain the function's name is the range's, and marks are no ranges."""
-    cells = _sound(got, cells, _START, _END)
+    cells, times = _timed(got, cells)
     thread = got.on(*(_said(cells, name) for name in ("process_id", "thread_id")))
-    times = _times(cells)
     marker = np.array([domain.upper().startswith(("MARKER", "ROCTX")) for domain in cells["domain"]], bool)
     names = np.array(cells["function"], object)
     calls = ~marker
@@ -213,10 +219,12 @@ def _said(cells: Cells, name: str) -> Sequence[str]:
 
 
 def _totals(got: Gathered, cells: Cells) -> None:
-    cells = _sound(got, cells, ("calls",), ("totaldurationns",))
+    calls, total = _ids(cells, "calls"), _ids(cells, "totaldurationns")
+    good = (calls >= 0) & (total >= 0)
     if all(_OTHER_SUMMARY.fullmatch(name) for name in cells["name"]):
-        got.damaged += len(cells["name"])
-        return
+        good[:] = False
+    got.damaged += len(good) - int(good.sum())
+    cells = _kept(cells, good)
     columns: dict[str, Any] = {"name": got.named(cells["name"])}
     for ours, theirs in (("instances", "calls"), ("total", "totaldurationns"), ("least", "minns"), ("most", "maxns")):
         if theirs in cells:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phasewise.observe.traces.events import NOT_SAID, Bands, Copies, Kernels, Launches
-from phasewise.observe.traces.readers.rocm import Gathered, copy_kind, grid, is_call
+from phasewise.observe.traces.readers.rocm import Gathered, blocks, copy_kind, is_call
 
 
 class Handle(msgspec.Struct, gc=False, frozen=True):
@@ -110,13 +110,13 @@ def _common(process: Process, records: list[Any]) -> dict[str, Any]:
     }
 
 
+def _axes(size: _Axes) -> tuple[int, int, int]:
+    return size.x, size.y, size.z
+
+
 def _dispatches(process: Process, records: list[_Dispatch]) -> None:
     infos = [record.dispatch_info for record in records]
-    items, group = [info.grid_size for info in infos], [info.workgroup_size for info in infos]
-    size = grid(
-        [_ints([axes.x for axes in items]), _ints([axes.y for axes in items]), _ints([axes.z for axes in items])],
-        [_ints([axes.x for axes in group]), _ints([axes.y for axes in group]), _ints([axes.z for axes in group])],
-    )
+    sizes = [blocks(_axes(info.grid_size), _axes(info.workgroup_size)) for info in infos]
     names = process.kernels
     process.got.add(
         Kernels,
@@ -127,8 +127,8 @@ def _dispatches(process: Process, records: list[_Dispatch]) -> None:
             "stream": _ints([(record.stream_id or record.dispatch_info.queue_id).handle for record in records]),
             "graph": _ints([record.graph_exec_id or NOT_SAID for record in records]),
             "node": _ints([record.graph_node_id for record in records]),
-            "blocks": size.blocks,
-            "threads": size.threads,
+            "blocks": _ints([blocks for blocks, _ in sizes]),
+            "threads": _ints([threads for _, threads in sizes]),
         },
     )
 
