@@ -1,0 +1,74 @@
+"""SQLite of AMD's profilers: rocpd (rocprofv3, rocprofiler-systems) and the older rpd (rocmProfileData).
+
+Both name their tables ``rocpd_...``. rocpd appends an id per process and knows three layouts (`rocpd_tables`); rpd has
+``rocpd_op`` and ``rocpd_api`` (`rpd_tables`). The file is opened read-only and immutable, and none of its views is run.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from phasewise.errors import InputError
+from phasewise.observe.traces.events import Fault, Source, Trace
+from phasewise.observe.traces.opened import Opened
+from phasewise.observe.traces.readers import Progress, rocpd_tables, rpd_tables
+from phasewise.observe.traces.readers.rocm import Gathered
+from phasewise.observe.traces.readers.rocpd_base import Base
+
+FORM = "rocpd SQLite"
+
+
+def sniff(opened: Opened) -> bool:
+    """SQLite with a table of theirs; the schema is in the first pages."""
+    return opened.head.startswith(b"SQLite format 3\0") and b"rocpd_" in opened.head
+
+
+def read(opened: Opened, progress: Progress) -> Trace:
+    """Kernels, copies, calls, roctx ranges and clocks.
+
+    Raises:
+        InputError: it cannot be opened, or none of it can be used.
+    """
+    with _unpacked(opened) as path:
+        base = Base(path, opened.name)
+        try:
+            return _trace(opened, base, progress)
+        finally:
+            base.close()
+
+
+def _trace(opened: Opened, base: Base, progress: Progress) -> Trace:
+    got = Gathered()
+    layout = rpd_tables if base.has("rocpd_op") or base.has("rocpd_api") else rocpd_tables
+    devices = layout.read(base, got, progress)
+    faults = [*base.faults]
+    if opened.truncated:
+        faults.append(Fault("truncated", f"{opened.truncated}; what came before it is used."))
+    if any(path.stat().st_size for path in _journals(opened.path)):
+        faults.append(Fault("damaged", "A journal lies beside it: its writer was not done, and what is in there is unread."))
+    trace = got.trace(Source(opened.name, layout.FORM, devices=devices, faults=tuple(faults)))
+    if not any(len(table.start) for table in (trace.kernels, trace.copies, trace.launches, trace.bands)):
+        why = f" ({faults[0].detail})" if faults else ""
+        raise InputError(f"{opened.name} holds no event that can be used{why}: record it again with rocprofv3.")
+    return trace
+
+
+def _journals(path: Path) -> list[Path]:
+    beside = (path.with_name(path.name + suffix) for suffix in ("-wal", "-journal"))
+    return [file for file in beside if file.is_file()]
+
+
+@contextmanager
+def _unpacked(opened: Opened) -> Iterator[Path]:
+    if not opened.packed:
+        yield opened.path
+        return
+    with tempfile.TemporaryDirectory(prefix="phasewise-") as folder:
+        path = Path(folder, "rocpd.db")
+        with path.open("wb") as file:
+            for block in opened.blocks():
+                file.write(block)
+        yield path
