@@ -1,20 +1,34 @@
-"""Rows of the CSV files that profilers write: any encoding a console redirects to, damaged rows counted, never guessed."""
+"""Rows of the CSV files that profilers write: any encoding a console redirects to, damaged rows counted."""
 
 from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterator
-from itertools import chain, islice
+from collections.abc import Callable, Iterator
+from itertools import islice
 from typing import Any
 
 from phasewise.observe.traces.opened import Opened
 
 
-def head_rows(opened: Opened) -> list[list[str]]:
-    """The rows in the file's first bytes; the last one may be cut."""
-    text = opened.head.decode(_encoding(opened.head), "replace")
-    return list(Rows(iter(text.splitlines(keepends=True))))
+def head(opened: Opened) -> list[str]:
+    """The lines in the file's first bytes; the last one may be cut."""
+    return opened.head.decode(_encoding(opened.head), "replace").splitlines(keepends=True)
+
+
+def header(lines: Iterator[str], known: Callable[[list[str]], bool]) -> list[str]:
+    """The first line that ``known`` says is a header, [] when none is.
+
+    Every line is taken apart alone: what a program printed before it may hold any quotes.
+    """
+    for line in lines:
+        try:
+            row = next(csv.reader([line]), [])
+        except csv.Error:
+            continue
+        if known(row):
+            return [cell.strip() for cell in row]
+    return []
 
 
 def lines(opened: Opened) -> Iterator[str]:
@@ -43,9 +57,6 @@ class Rows:
                 if not batch:
                     return
             yield batch
-
-    def __iter__(self) -> Iterator[list[str]]:
-        return chain.from_iterable(self.batches(1))
 
 
 def _encoding(head: bytes) -> str:

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phasewise.observe.traces.events import (
+    NOT_SAID,
     Bands,
     Copies,
     CopyKind,
@@ -23,6 +24,7 @@ from phasewise.observe.traces.events import (
     Kernels,
     Launches,
     LaunchKind,
+    Ops,
     Source,
     Thread,
     Totals,
@@ -59,9 +61,15 @@ def copy_kind(operation: str) -> CopyKind:
     return next((kind for words, kind in _WAYS if words in said), CopyKind.OTHER)
 
 
-def is_call(name: str) -> bool:
-    """Whether ``name`` is a function of the marker library itself, which names no range."""
-    return re.fullmatch(r"roctx[A-Z]\w*", name) is not None
+_CALL = re.compile(r"roctx[A-Z]\w*$")
+"""A function of the marker library itself, which names no range."""
+
+_TAIL = re.compile(r", (?:seq|op_id|sizes|input_op_ids) = [\d\[].*$", re.DOTALL)
+_SIZES = re.compile(r", sizes = (\[.*?\])(?:, input_op_ids|$)", re.DOTALL)
+_OPERATOR = re.compile(r"[A-Za-z_]\w*::[\w.]+$|\w+Backward\d*$")
+"""PyTorch's emit_nvtx writes a range per operator, ``aten::mm, seq = 4, op_id = 31, sizes = [[8, 16], [16, 4]]``."""
+
+_PHASE = re.compile(r"prefill|decod", re.IGNORECASE)
 
 
 class Gathered:
@@ -71,10 +79,12 @@ class Gathered:
     """
 
     def __init__(self) -> None:
-        self.names = Names()
+        self.names, self.shapes = Names(), Names()
         self.damaged = 0
         self._threads: dict[tuple[str, str], int] = {}
-        self._parts: dict[Any, list[Any]] = {kind: [] for kind in (Kernels, Copies, Launches, Bands, Counters, Totals)}
+        self._parts: dict[Any, list[Any]] = {
+            kind: [] for kind in (Kernels, Copies, Launches, Bands, Ops, Counters, Totals)
+        }
 
     def add(self, kind: Any, columns: dict[str, Any]) -> None:
         """Rows of one table, as `tables.table` takes them: the same columns every time."""
@@ -99,6 +109,20 @@ class Gathered:
         kinds = np.fromiter(map(launch_kind, names), np.int32, len(names))
         return {"name": self.named(names), "kind": kinds}
 
+    def ranges(self, start: Any, end: Any, thread: Any, names: Sequence[str]) -> None:
+        """Ranges on CPU threads: operators of PyTorch, or bands. Marks, which have no length, are neither."""
+        plain = [_TAIL.sub("", name) for name in names]
+        operator = np.array([bool(_OPERATOR.match(it)) and not _PHASE.search(it) for it in plain], bool)
+        kept = np.array([bool(it) and not _CALL.match(it) for it in plain], bool) & (start != end)
+        columns = {"start": start, "end": end, "thread": thread, "name": self.named(plain)}
+        sizes = [_SIZES.search(name) for name in names]
+        shape = np.array([self.shapes(it[1]) if it else NOT_SAID for it in sizes], np.int64)
+        for table, extra, chosen in (
+            (Bands, {"end_thread": thread}, kept & ~operator),
+            (Ops, {"shape": shape}, kept & operator),
+        ):
+            self.add(table, {name: column[chosen] for name, column in (columns | extra).items()})
+
     def trace(self, source: Source) -> Trace:
         """Everything gathered; rows that end before they start are left out and said."""
         made: dict[str, Any] = {}
@@ -120,7 +144,7 @@ class Gathered:
             faults.append(Fault("encoding", "Some names are not valid text; the bytes that are not read as U+FFFD."))
         threads = tuple(Thread(0, pid, tid) for pid, tid in self._threads)
         source = source._replace(faults=tuple(faults))
-        return empty(source)._replace(names=self.names.all, threads=threads, **made)
+        return empty(source)._replace(names=self.names.all, threads=threads, shapes=self.shapes.all, **made)
 
 
 def blocks(items: Sequence[int], group: Sequence[int]) -> tuple[int, int]:

@@ -48,7 +48,9 @@ def _trace(opened: Opened, base: Base, progress: Progress) -> Trace:
     if opened.truncated:
         faults.append(Fault("truncated", f"{opened.truncated}; what came before it is used."))
     if any(path.stat().st_size for path in _journals(opened.path)):
-        faults.append(Fault("damaged", "A journal lies beside it: its writer was not done, and what is in there is unread."))
+        faults.append(
+            Fault("damaged", "A journal lies beside it: its writer was not done, and what is in there is unread.")
+        )
     trace = got.trace(Source(opened.name, layout.FORM, devices=devices, faults=tuple(faults)))
     if not any(len(table.start) for table in (trace.kernels, trace.copies, trace.launches, trace.bands)):
         why = f" ({faults[0].detail})" if faults else ""

@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 import msgspec
 import numpy as np
 
-from phasewise.observe.traces.events import NOT_SAID, Bands, Copies, Device, Kernels, Launches
+from phasewise.observe.traces.events import NOT_SAID, Copies, Device, Kernels, Launches
 from phasewise.observe.traces.readers import Progress
-from phasewise.observe.traces.readers.rocm import Gathered, blocks, copy_kind, is_call
+from phasewise.observe.traces.readers.rocm import Gathered, blocks, copy_kind
 from phasewise.observe.traces.readers.rocpd_base import Base, ints
 
 FORM = "rocpd SQLite"
@@ -161,14 +161,10 @@ def _regions(tables: _Tables) -> None:
             start, end, correlation, name, pid, tid, *_ = zip(*calls, strict=True)
             columns = tables.times(start, end, correlation) | {"thread": got.on(pid, tid)}
             got.add(Launches, columns | got.calls([tables.strings.get(it, "") for it in name]))
-        named = [(row, _message(row[7]) or tables.strings.get(row[3], "")) for row in marks]
-        named = [(row, name) for row, name in named if name and not is_call(name)]
-        if named:
-            start, end, correlation, _, pid, tid, *_ = zip(*(row for row, _ in named), strict=True)
-            thread = got.on(pid, tid)
-            columns = tables.times(start, end, correlation) | {"thread": thread, "end_thread": thread}
-            del columns["correlation"]
-            got.add(Bands, columns | {"name": got.named([name for _, name in named])})
+        if marks:
+            start, end, _, name, pid, tid, _, extra = zip(*marks, strict=True)
+            said = [_message(it) or tables.strings.get(key, "") for it, key in zip(extra, name, strict=True)]
+            got.ranges(ints(start), ints(end, -2), got.on(pid, tid), said)
 
 
 class _Extra(msgspec.Struct):

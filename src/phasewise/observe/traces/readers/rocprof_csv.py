@@ -1,58 +1,62 @@
 """CSV of AMD's profilers: the traces and kernel summaries of rocprofv3, and results.csv of rocprof and rocprofv2.
 
-Columns: ROCm/rocprofiler-sdk, source/lib/output/generateCSV.cpp. One process gives one file per domain; `process`
-tells which belong together.
+Columns: ROCm/rocprofiler-sdk, source/lib/output/generateCSV.cpp. One process gives one file per domain.
 """
 
 from __future__ import annotations
 
+import csv
 import re
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from phasewise.errors import InputError
-from phasewise.observe.traces.events import NOT_SAID, Bands, Copies, Device, Fault, Kernels, Launches, Source, Totals
-from phasewise.observe.traces.events import Trace
+from phasewise.observe.traces.events import (
+    NOT_SAID,
+    Copies,
+    Device,
+    Fault,
+    Kernels,
+    Launches,
+    Source,
+    Totals,
+    Trace,
+)
 from phasewise.observe.traces.opened import Opened
 from phasewise.observe.traces.readers import Progress
-from phasewise.observe.traces.readers.csv_text import Rows, head_rows, lines
-from phasewise.observe.traces.readers.rocm import Gathered, blocks, copy_kind, is_call
+from phasewise.observe.traces.readers.csv_text import Rows, head, header, lines
+from phasewise.observe.traces.readers.rocm import Gathered, blocks, copy_kind
 
 FORM = "rocprof CSV"
 
 _BATCH = 1000
 """Rows that are turned into columns at a time."""
 
-_DOMAIN = re.compile(r"_?(?:kernel|memory_copy|marker_api|roctx|hip_api|hip_runtime_api|hsa_api|rccl_api)_trace\.csv$")
-
-_OTHER_SUMMARY = re.compile(r"(?:__)?(?:hip[A-Z]|hsa_|roctx[A-Z])\w*|nccl[A-Z][a-zA-Z]+|[A-Z_]+")
-"""Names in the summaries of calls, copies and domains, whose header is that of the kernels'."""
-
 Cells = dict[str, Sequence[str]]
 
 
-def process(path: Path) -> Path:
-    """The name that the traces of one process share: the folder and what stands before ``_kernel_trace.csv``."""
-    return path.with_name(_DOMAIN.sub("", path.name))
-
-
 class _Kind(NamedTuple):
-    """One kind of file: the columns that tell it (every one of a tuple is another name), and what takes its rows."""
+    """One kind of file: the columns that tell it (every one of a tuple is another name), and what takes its rows.
+
+    ``other`` in the first column of the first row tells a file of another kind with the same columns.
+    """
 
     name: str
     columns: tuple[tuple[str, ...], ...]
-    never: str
+    other: re.Pattern[str]
     take: Callable[[Gathered, Cells], None]
 
 
 def sniff(opened: Opened) -> bool:
     """The columns of one of the kinds are there, in the first row or behind lines of noise."""
-    return any(_kind(row) for row in head_rows(opened)[:50])
+    start = iter(head(opened))
+    kind = _kind(header(start, _known))
+    first = next((row for row in csv.reader(start) if row), None)
+    return kind is not None and not (first and kind.other.match(first[0]))
 
 
 def read(opened: Opened, progress: Progress) -> Trace:
@@ -61,17 +65,19 @@ def read(opened: Opened, progress: Progress) -> Trace:
     Raises:
         InputError: it holds no row that can be used.
     """
-    source = Rows(lines(opened))
-    header, kind = next(((_header(row), _kind(row)) for row in source if _kind(row)), ([], None))
+    text = lines(opened)
+    columns = _names(header(text, _known))
+    kind = _kind(columns)
     if kind is None:
         raise InputError(f"{opened.name} has no header that rocprof writes: name its kernel_trace.csv.")
+    source = Rows(text)
     got = Gathered()
     used = 0
-    for cells, left_out in _batches(header, source):
+    for cells, left_out in _batches(columns, source):
         got.damaged += left_out
-        if cells[header[0]]:
+        if cells[columns[0]]:
             kind.take(got, cells)
-        used += len(cells[header[0]])
+        used += len(cells[columns[0]])
         progress("reading", opened.done / opened.size)
     got.damaged += source.damaged
     if used == got.damaged or not used:
@@ -85,26 +91,30 @@ def read(opened: Opened, progress: Progress) -> Trace:
     return trace._replace(sources=(trace.sources[0]._replace(devices=named),))
 
 
-def _batches(header: list[str], source: Rows) -> Iterator[tuple[Cells, int]]:
+def _batches(names: list[str], source: Rows) -> Iterator[tuple[Cells, int]]:
     """The rows as columns, and how many had another length than the header."""
     for batch in source.batches(_BATCH):
-        whole = [row for row in batch if len(row) == len(header)]
+        whole = [row for row in batch if len(row) == len(names)]
         blank = sum(not row for row in batch)
-        columns: Sequence[Sequence[str]] = list(zip(*whole, strict=True)) or [()] * len(header)
+        columns: Sequence[Sequence[str]] = list(zip(*whole, strict=True)) or [()] * len(names)
         # Of two columns of one name the first counts.
-        yield dict(zip(reversed(header), reversed(columns), strict=True)), len(batch) - len(whole) - blank
+        yield dict(zip(reversed(names), reversed(columns), strict=True)), len(batch) - len(whole) - blank
 
 
-def _header(row: list[str]) -> list[str]:
+def _names(row: list[str]) -> list[str]:
     return [cell.strip().lower().replace("-", "_") for cell in row]
 
 
 def _kind(row: list[str]) -> _Kind | None:
-    names = set(_header(row))
+    names = set(_names(row))
     for kind in _KINDS:
-        if all(names.intersection(either) for either in kind.columns) and kind.never not in names:
+        if all(names.intersection(either) for either in kind.columns) and "counter_name" not in names:
             return kind
     return None
+
+
+def _known(row: list[str]) -> bool:
+    return _kind(row) is not None
 
 
 _START, _END = ("start_timestamp", "beginns"), ("end_timestamp", "stop_timestamp", "endns")
@@ -194,24 +204,21 @@ def _copies(got: Gathered, cells: Cells) -> None:
 
 
 def _calls(got: Gathered, cells: Cells) -> None:
-    """Calls of HIP, HSA and RCCL; in the marker domain the function's name is the range's, and marks are no ranges."""
+    """Calls of HIP and RCCL; in the marker domain the function's name is the range's. HSA calls repeat HIP's below."""
     cells, times = _timed(got, cells)
     thread = got.on(*(_said(cells, name) for name in ("process_id", "thread_id")))
-    marker = np.array([domain.upper().startswith(("MARKER", "ROCTX")) for domain in cells["domain"]], bool)
+    correlation = _ids(cells, "correlation_id")
+    domains = [domain.upper() for domain in cells["domain"]]
     names = np.array(cells["function"], object)
-    calls = ~marker
+    marker = np.array([domain.startswith(("MARKER", "ROCTX")) for domain in domains], bool)
+    calls = ~marker & np.array([not domain.startswith("HSA") for domain in domains], bool)
     got.add(
         Launches,
         {name: column[calls] for name, column in times.items()}
         | got.calls(names[calls].tolist())
-        | {"thread": thread[calls], "correlation": _ids(cells, "correlation_id")[calls]},
+        | {"thread": thread[calls], "correlation": correlation[calls]},
     )
-    ranges = marker & (times["end"] != times["start"]) & ~np.array([is_call(name) for name in names], bool)
-    got.add(
-        Bands,
-        {name: column[ranges] for name, column in times.items()}
-        | {"name": got.named(names[ranges].tolist()), "thread": thread[ranges], "end_thread": thread[ranges]},
-    )
+    got.ranges(times["start"][marker], times["end"][marker], thread[marker], names[marker].tolist())
 
 
 def _said(cells: Cells, name: str) -> Sequence[str]:
@@ -221,8 +228,6 @@ def _said(cells: Cells, name: str) -> Sequence[str]:
 def _totals(got: Gathered, cells: Cells) -> None:
     calls, total = _ids(cells, "calls"), _ids(cells, "totaldurationns")
     good = (calls >= 0) & (total >= 0)
-    if all(_OTHER_SUMMARY.fullmatch(name) for name in cells["name"]):
-        good[:] = False
     got.damaged += len(good) - int(good.sum())
     cells = _kept(cells, good)
     columns: dict[str, Any] = {"name": got.named(cells["name"])}
@@ -232,9 +237,16 @@ def _totals(got: Gathered, cells: Cells) -> None:
     got.add(Totals, columns)
 
 
+_NO_OTHER = re.compile(r"(?!)")
 _KINDS = (
-    _Kind("kernels", (_NAME, _START, _END), "counter_name", _kernels),
-    _Kind("copies", (("direction",), _START, _END), "counter_name", _copies),
-    _Kind("calls and ranges", (("domain",), ("function",), _START, _END), "counter_name", _calls),
-    _Kind("kernel totals", (("name",), ("calls",), ("totaldurationns",)), "median (ns)", _totals),
+    _Kind("kernels", (_NAME, _START, _END), _NO_OTHER, _kernels),
+    _Kind("copies", (("direction",), _START, _END), _NO_OTHER, _copies),
+    _Kind("calls and ranges", (("domain",), ("function",), _START, _END), re.compile("HSA_"), _calls),
+    # Calls, copies and domains are summed under the same columns.
+    _Kind(
+        "kernel totals",
+        (("name",), ("calls",), ("totaldurationns",)),
+        re.compile(r"(?:(?:__)?(?:hip[A-Z]|hsa_|roctx[A-Z])\w*|nccl[A-Z][a-zA-Z]+|[A-Z_]+)$"),
+        _totals,
+    ),
 )

@@ -104,9 +104,7 @@ def read(opened: Opened, progress: Progress) -> Trace:
     for number, process in enumerate(file.processes):
         gpus = {it.id.handle: it for it in process.agents if it.type == _GPU}
         for it in gpus.values():
-            devices[it.logical_node_type_id] = Device(
-                it.logical_node_type_id, it.product_name or it.name, it.cu_count
-            )
+            devices[it.logical_node_type_id] = Device(it.logical_node_type_id, it.product_name or it.name, it.cu_count)
         known = Process(
             got=got,
             pid=process.metadata.pid,

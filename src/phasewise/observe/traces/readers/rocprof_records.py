@@ -13,8 +13,8 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from phasewise.observe.traces.events import NOT_SAID, Bands, Copies, Kernels, Launches
-from phasewise.observe.traces.readers.rocm import Gathered, blocks, copy_kind, is_call
+from phasewise.observe.traces.events import NOT_SAID, Copies, Kernels, Launches
+from phasewise.observe.traces.readers.rocm import Gathered, blocks, copy_kind
 
 
 class Handle(msgspec.Struct, gc=False, frozen=True):
@@ -127,8 +127,8 @@ def _dispatches(process: Process, records: list[_Dispatch]) -> None:
             "stream": _ints([(record.stream_id or record.dispatch_info.queue_id).handle for record in records]),
             "graph": _ints([record.graph_exec_id or NOT_SAID for record in records]),
             "node": _ints([record.graph_node_id for record in records]),
-            "blocks": _ints([blocks for blocks, _ in sizes]),
-            "threads": _ints([threads for _, threads in sizes]),
+            "blocks": _ints([many for many, _ in sizes]),
+            "threads": _ints([each for _, each in sizes]),
         },
     )
 
@@ -156,18 +156,10 @@ def _calls(process: Process, records: list[_Call]) -> None:
 
 
 def _ranges(process: Process, records: list[_Call]) -> None:
-    """Marks, and calls of the marker library that name no range, are no bands."""
-    named = [
-        (record, process.messages.get(record.correlation_id.internal) or process.operation(record))
-        for record in records
-        if record.end_timestamp != record.start_timestamp
-    ]
-    named = [(record, name) for record, name in named if not is_call(name)]
-    thread = _ints([process.got.thread(process.pid, record.thread_id) for record, _ in named])
-    columns = _common(process, [record for record, _ in named])
-    del columns["correlation"]
-    names = process.got.named([name for _, name in named])
-    process.got.add(Bands, columns | {"name": names, "thread": thread, "end_thread": thread})
+    thread = _ints([process.got.thread(process.pid, record.thread_id) for record in records])
+    names = [process.messages.get(it.correlation_id.internal) or process.operation(it) for it in records]
+    columns = _common(process, records)
+    process.got.ranges(columns["start"], columns["end"], thread, names)
 
 
 class Domain(NamedTuple):

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from phasewise.observe.traces.events import NOT_SAID, Bands, Copies, Counters, Device, Kernels, Launches
+from phasewise.observe.traces.events import NOT_SAID, Copies, Counters, Device, Kernels, Launches
 from phasewise.observe.traces.readers import Progress
 from phasewise.observe.traces.readers.rocm import Gathered, blocks, copy_kind
 from phasewise.observe.traces.readers.rocpd_base import Base, ints
@@ -50,13 +50,10 @@ def _calls(base: Base, got: Gathered, strings: dict[int, str]) -> dict[int, str]
         got.add(Launches, columns | got.calls(names))
     for batch in base.batches(
         f"SELECT A.start, A.end, A.pid, A.tid, B.string FROM rocpd_api A JOIN {texts} B ON B.id = A.args_id"
-        f" WHERE A.apiName_id IN ({chosen}) AND A.end > A.start"
+        f" WHERE A.apiName_id IN ({chosen})"
     ):
         start, end, pid, tid, name = zip(*batch, strict=True)
-        thread = got.on(pid, tid)
-        names = got.named([str(it) for it in name])
-        columns = {"start": ints(start), "end": ints(end, -2), "thread": thread, "end_thread": thread}
-        got.add(Bands, columns | {"name": names})
+        got.ranges(ints(start), ints(end, -2), got.on(pid, tid), [str(it) for it in name])
     of_items = [key for key, name in strings.items() if name in _OF_ITEMS]
     chosen = ", ".join(str(int(key)) for key in of_items) or "NULL"
     return base.pairs(f"SELECT id, apiName_id FROM rocpd_api WHERE apiName_id IN ({chosen})")
