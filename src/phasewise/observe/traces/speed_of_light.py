@@ -1,7 +1,7 @@
 """Speed Of Light: how near kernels come to the machine's sustained peaks, and NVIDIA's own rule on what bounds them.
 
-The rule is SOLBottleneck of the section files that ship with Nsight Compute: latency when both sides are under 60%, else
-the larger side; over 80% the throughput is high; under one wave the grid is too small to fill the device.
+The rule is SOLBottleneck of the section files that ship with Nsight Compute: latency when both sides are under 60%,
+else the larger side; over 80% the throughput is high; under one wave the grid is too small to fill the device.
 """
 
 from __future__ import annotations

@@ -20,6 +20,7 @@ from phasewise.observe.traces.tables import empty
 FORM = "Nsight Compute CSV"
 
 _DETAILS = ("Metric Name", "Metric Unit", "Metric Value")
+_RANGES = re.compile(r"(Start/Stop|Push/Pop)_Range")
 _DEVICE, _SIZE = "device__attribute_display_name", "device__attribute_multiprocessor_count"
 
 _BATCH = 256
@@ -58,9 +59,7 @@ class _Page:
         self._columns = header(text, _is_header)
         self.details = _DETAILS[0] in self._columns
         self._places = {name: place for place, name in reversed(list(enumerate(self._columns)))}
-        self._ranges = [
-            place for name, place in self._places.items() if re.search(r"(Start/Stop|Push/Pop)_Range", name)
-        ]
+        self._ranges = [place for name, place in self._places.items() if _RANGES.search(name)]
         self._units: list[str] = []
         self._part = 0
         rows = Rows(self._seen(text))
@@ -186,14 +185,14 @@ def _faults(page: _Page) -> Iterator[Fault]:
     if odd:
         some = ", ".join(sorted(odd)[:3])
         yield Fault(
-            "damaged", f"{len(odd)} counters are in units that are not theirs and count as not collected: {some}."
+            "damaged", f"{len(odd)} counters have units that are not theirs and count as not collected: {some}."
         )
     if any("\ufffd" in kernel.name for kernel in page.kernels.values()):
         yield Fault("encoding", "Some names are not valid text; the bytes that are not read as U+FFFD.")
 
 
 def _ranges(cell: str) -> Iterator[str]:
-    """Names of the NVTX ranges in a cell such as ``13416  "<default domain>:prefill:none:none:none:none:none:none"``."""
+    """Names of the NVTX ranges in a cell: ``13416  "<default domain>:prefill:none:none:none:none:none:none"``."""
     for quoted in re.findall(r'"([^"]*)"', cell) or [cell]:
         # After the name come type and value of the payload, of the colour and of the message.
         parts = quoted.rsplit(":", 6)

@@ -72,6 +72,9 @@ _OPERATOR = re.compile(r"[A-Za-z_]\w*::[\w.]+$|\w+Backward\d*$")
 _PHASE = re.compile(r"prefill|decod", re.IGNORECASE)
 
 
+_TABLES = (Kernels, Copies, Launches, Bands, Ops, Counters, Totals)
+
+
 class Gathered:
     """Rows of one file, gathered in batches; `trace` makes the tables.
 
@@ -82,9 +85,7 @@ class Gathered:
         self.names, self.shapes = Names(), Names()
         self.damaged = 0
         self._threads: dict[tuple[str, str], int] = {}
-        self._parts: dict[Any, list[Any]] = {
-            kind: [] for kind in (Kernels, Copies, Launches, Bands, Ops, Counters, Totals)
-        }
+        self._parts: dict[Any, list[dict[str, Any]]] = {kind: [] for kind in _TABLES}
 
     def add(self, kind: Any, columns: dict[str, Any]) -> None:
         """Rows of one table, as `tables.table` takes them: the same columns every time."""
@@ -117,18 +118,20 @@ class Gathered:
         columns = {"start": start, "end": end, "thread": thread, "name": self.named(plain)}
         sizes = [_SIZES.search(name) for name in names]
         shape = np.array([self.shapes(it[1]) if it else NOT_SAID for it in sizes], np.int64)
-        for table, extra, chosen in (
+        for kind, extra, chosen in (
             (Bands, {"end_thread": thread}, kept & ~operator),
             (Ops, {"shape": shape}, kept & operator),
         ):
-            self.add(table, {name: column[chosen] for name, column in (columns | extra).items()})
+            self.add(kind, {name: column[chosen] for name, column in (columns | extra).items()})
 
     def trace(self, source: Source) -> Trace:
         """Everything gathered; rows that end before they start are left out and said."""
         made: dict[str, Any] = {}
         backwards = 0
         for kind, parts in self._parts.items():
-            columns = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]} if parts else None
+            columns: dict[str, Any] = {}
+            for name in parts[0] if parts else ():
+                columns[name] = np.concatenate([part[name] for part in parts])
             whole = table(kind, columns)
             if hasattr(whole, "start"):
                 forward = whole.end >= whole.start
@@ -148,7 +151,7 @@ class Gathered:
 
 
 def blocks(items: Sequence[int], group: Sequence[int]) -> tuple[int, int]:
-    """Blocks of a grid and threads of a block, from work-items and group sizes per axis as HSA counts them; 0 unsaid."""
+    """Blocks of a grid and threads of a block, from HSA's work-items and group sizes per axis; 0 where not said."""
     if not all(group):
         return 0, 0
     return prod(-(-whole // part) for whole, part in zip(items, group, strict=True)), min(prod(group), 2**31 - 1)

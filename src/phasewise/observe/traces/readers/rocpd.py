@@ -49,10 +49,10 @@ def _trace(opened: Opened, base: Base, progress: Progress) -> Trace:
         faults.append(Fault("truncated", f"{opened.truncated}; what came before it is used."))
     if any(path.stat().st_size for path in _journals(opened.path)):
         faults.append(
-            Fault("damaged", "A journal lies beside it: its writer was not done, and what is in there is unread.")
+            Fault("damaged", "A journal lies beside it: its writer was not done, what is in there is unread.")
         )
     trace = got.trace(Source(opened.name, layout.FORM, devices=devices, faults=tuple(faults)))
-    if not any(len(table.start) for table in (trace.kernels, trace.copies, trace.launches, trace.bands)):
+    if not any(len(table.start) for table in (trace.kernels, trace.copies, trace.launches, trace.bands, trace.ops)):
         why = f" ({faults[0].detail})" if faults else ""
         raise InputError(f"{opened.name} holds no event that can be used{why}: record it again with rocprofv3.")
     return trace

@@ -7,6 +7,7 @@ records, which are nearly all of the file, are decoded piece by piece.
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import Iterator
 from typing import Any
 
@@ -132,10 +133,9 @@ def _outline(opened: Opened, text: bytearray) -> tuple[_File, list[Fault]]:
     # Counters may be NaN, which JSON does not know; marker messages may hold any bytes.
     clean = re.sub(rb"([:\[,]\s*)-?(?:[nN]a[nN]|[iI]nf(?:inity)?)\b", rb"\1null", text)
     clean = clean.decode("utf-8", "replace").encode()
-    last = None
-    for last in _BOUNDARY.finditer(clean, max(clean.rfind(b'"buffer_records"'), 0)):
-        pass
-    closed = clean[: last.start() + 1] + b"]}}]}" if last else b""
+    records = max(clean.rfind(b'"buffer_records"'), 0)
+    ends = deque((found.start() + 1 for found in _BOUNDARY.finditer(clean, records)), maxlen=1)
+    closed = clean[: ends[0]] + b"]}}]}" if ends else b""
     broken = f"{opened.truncated or 'The file breaks off or is damaged'} ({why}); the records before that are used."
     for whole, fault in (
         (clean, Fault("damaged", f"The file is no valid JSON ({why}); that part is left out.")),

@@ -118,7 +118,8 @@ def _clocks(base: Base, got: Gathered) -> None:
     if not base.has("rocpd_monitor", "deviceType", "deviceId", "monitorType", "start", "value"):
         return
     for batch in base.batches(
-        "SELECT start, deviceId, CAST(value AS REAL) FROM rocpd_monitor WHERE deviceType = 'gpu' AND monitorType = 'sclk'"
+        "SELECT start, deviceId, CAST(value AS REAL) FROM rocpd_monitor"
+        " WHERE deviceType = 'gpu' AND monitorType = 'sclk'"
     ):
         start, device, value = zip(*batch, strict=True)
         name = np.full(len(batch), got.names("sclk [MHz]"), np.int32)
