@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from phasewise.errors import InputError
 from phasewise.observe.traces.events import (
     NOT_SAID,
     Bands,
@@ -124,8 +125,12 @@ class Gathered:
         ):
             self.add(kind, {name: column[chosen] for name, column in (columns | extra).items()})
 
-    def trace(self, source: Source) -> Trace:
-        """Everything gathered; rows that end before they start are left out and said."""
+    def trace(self, source: Source, cure: str) -> Trace:
+        """Everything gathered; rows that end before they start are left out and said.
+
+        Raises:
+            InputError: nothing was; ``cure`` ends the sentence.
+        """
         made: dict[str, Any] = {}
         backwards = 0
         for kind, parts in self._parts.items():
@@ -145,6 +150,9 @@ class Gathered:
             faults.append(Fault("times", f"{backwards:,} events end before they start and are left out."))
         if any("\ufffd" in name for name in self.names.index):
             faults.append(Fault("encoding", "Some names are not valid text; the bytes that are not read as U+FFFD."))
+        if not any(len(made[kind.__name__.lower()][0]) for kind in _TABLES):
+            why = f" ({'; '.join(fault.detail for fault in faults)})" if faults else ""
+            raise InputError(f"{source.path} holds no event that can be used{why}: {cure}.")
         threads = tuple(Thread(0, pid, tid) for pid, tid in self._threads)
         source = source._replace(faults=tuple(faults))
         return empty(source)._replace(names=self.names.all, threads=threads, shapes=self.shapes.all, **made)
@@ -152,6 +160,7 @@ class Gathered:
 
 def blocks(items: Sequence[int], group: Sequence[int]) -> tuple[int, int]:
     """Blocks of a grid and threads of a block, from HSA's work-items and group sizes per axis; 0 where not said."""
-    if not all(group):
+    if min(*items, *group) <= 0:
         return 0, 0
-    return prod(-(-whole // part) for whole, part in zip(items, group, strict=True)), min(prod(group), 2**31 - 1)
+    many = prod(-(-whole // part) for whole, part in zip(items, group, strict=True))
+    return min(many, 2**63 - 1), min(prod(group), 2**31 - 1)

@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from phasewise.errors import InputError
 from phasewise.observe.traces.events import Fault, Source, Trace
 from phasewise.observe.traces.opened import Opened
 from phasewise.observe.traces.readers import Progress, rocpd_tables, rpd_tables
@@ -51,11 +50,8 @@ def _trace(opened: Opened, base: Base, progress: Progress) -> Trace:
         faults.append(
             Fault("damaged", "A journal lies beside it: its writer was not done, what is in there is unread.")
         )
-    trace = got.trace(Source(opened.name, layout.FORM, devices=devices, faults=tuple(faults)))
-    if not any(len(table.start) for table in (trace.kernels, trace.copies, trace.launches, trace.bands, trace.ops)):
-        why = f" ({faults[0].detail})" if faults else ""
-        raise InputError(f"{opened.name} holds no event that can be used{why}: record it again with rocprofv3.")
-    return trace
+    source = Source(opened.name, layout.FORM, devices=devices, faults=tuple(faults))
+    return got.trace(source, "record it again with rocprofv3 --kernel-trace")
 
 
 def _journals(path: Path) -> list[Path]:

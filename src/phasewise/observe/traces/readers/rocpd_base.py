@@ -17,6 +17,9 @@ from phasewise.observe.traces.events import NOT_SAID, Fault
 _BATCH = 20_000
 """Rows that are fetched at a time."""
 
+_DAMAGE = (sqlite3.Error, OverflowError, UnicodeDecodeError)
+"""What a damaged file makes sqlite3 raise; the last one for names that are no text."""
+
 _LARGEST = 2**62
 """No time or id is larger: room to add and subtract."""
 
@@ -38,7 +41,7 @@ class Base:
                 for table, sql in found
                 if '"' not in table and not str(sql).upper().startswith("CREATE VIRTUAL")
             }
-        except sqlite3.Error as error:
+        except _DAMAGE as error:
             self.close()
             raise InputError(f"{name} is a damaged SQLite file ({error}): record or copy it again.") from None
 
@@ -56,7 +59,7 @@ class Base:
             cursor = self._connection.execute(sql)
             while batch := cursor.fetchmany(_BATCH):
                 yield batch
-        except (sqlite3.Error, OverflowError) as error:
+        except _DAMAGE as error:
             self.faults.append(Fault("damaged", f"A part of it cannot be read ({error}); copy or record it again."))
 
     def pairs(self, sql: str) -> dict[Any, Any]:

@@ -109,7 +109,7 @@ def _dispatches(tables: _Tables) -> None:
     sql = tables.query("rocpd_kernel_dispatch", {name: name for name in wanted})
     for batch in base.batches(sql) if sql else ():
         start, end, correlation, kernel, agent, stream, queue, graph, node, *sizes = zip(*batch, strict=True)
-        axes = ints(sizes, 0).T.tolist()
+        axes = zip(*(ints(column, 0).tolist() for column in sizes), strict=True)
         shapes = [blocks(row[:3], row[3:]) for row in axes]
         streams, graphs = ints(stream), ints(graph, 0)
         got.add(

@@ -70,30 +70,26 @@ def read(opened: Opened, progress: Progress) -> Trace:
     kind = _kind(columns)
     if kind is None:
         raise InputError(f"{opened.name} has no header that rocprof writes: name its kernel_trace.csv.")
-    source = Rows(text)
+    rows = Rows(text)
     got = Gathered()
-    used = 0
-    for cells, left_out in _batches(columns, source):
+    for cells, left_out in _batches(columns, rows):
         got.damaged += left_out
         if cells[columns[0]]:
             kind.take(got, cells)
-        used += len(cells[columns[0]])
         progress("reading", opened.done / opened.size)
-    got.damaged += source.damaged
-    if used == got.damaged or not used:
-        found = f"{got.damaged:,} damaged rows and no other" if got.damaged else "a header and no rows"
-        raise InputError(f"{opened.name} holds {found}: record it again with rocprofv3 --kernel-trace.")
+    got.damaged += rows.damaged
     faults = (Fault("truncated", f"{opened.truncated}; the rows before that are used."),) if opened.truncated else ()
-    trace = got.trace(Source(opened.name, f"{FORM} ({kind.name})", faults=faults))
+    source = Source(opened.name, f"{FORM} ({kind.name})", faults=faults)
+    trace = got.trace(source, "record it again with rocprofv3 --kernel-trace")
     devices = np.unique(np.concatenate((trace.kernels.device, trace.copies.device))).tolist()
     # The agents' names are in agent_info.csv, not here.
     named = tuple(Device(device, "") for device in devices if device != NOT_SAID)
     return trace._replace(sources=(trace.sources[0]._replace(devices=named),))
 
 
-def _batches(names: list[str], source: Rows) -> Iterator[tuple[Cells, int]]:
+def _batches(names: list[str], rows: Rows) -> Iterator[tuple[Cells, int]]:
     """The rows as columns, and how many had another length than the header."""
-    for batch in source.batches(_BATCH):
+    for batch in rows.batches(_BATCH):
         whole = [row for row in batch if len(row) == len(names)]
         blank = sum(not row for row in batch)
         columns: Sequence[Sequence[str]] = list(zip(*whole, strict=True)) or [()] * len(names)

@@ -121,7 +121,8 @@ def read(opened: Opened, progress: Progress) -> Trace:
                     DOMAINS[name].take(known, _decoded(piece, DOMAINS[name], got))
                     progress("reading", 0.5 + 0.5 * (done + len(piece)) / total)
             done += len(memoryview(raw))
-    return got.trace(Source(opened.name, FORM, devices=tuple(devices.values()), faults=tuple(faults)))
+    source = Source(opened.name, FORM, devices=tuple(devices.values()), faults=tuple(faults))
+    return got.trace(source, "record it again with rocprofv3 --kernel-trace")
 
 
 def _outline(opened: Opened, text: bytearray) -> tuple[_File, list[Fault]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from math import prod
 from typing import Any
 
 import numpy as np
@@ -107,10 +106,10 @@ def _shapes(base: Base, of_items: dict[int, Any]) -> dict[int, tuple[int, int]]:
         return {}
     shapes: dict[int, tuple[int, int]] = {}
     for batch in base.batches(f"SELECT api_ptr_id, {', '.join(axes)} FROM rocpd_kernelapi"):
-        numbers = ints([[axis if isinstance(axis, int) else 0 for axis in row] for row in batch]).tolist()
-        for call, *axis in numbers:
+        for call, *axis in zip(*(ints(column, 0).tolist() for column in zip(*batch, strict=True)), strict=True):
             grid, group = axis[:3], axis[3:]
-            shapes[call] = blocks(grid, group) if call in of_items else (prod(grid), prod(group))
+            items = grid if call in of_items else [many * each for many, each in zip(grid, group, strict=True)]
+            shapes[call] = blocks(items, group)
     return shapes
 
 
