@@ -63,16 +63,19 @@ class _Page:
         self._units: list[str] = []
         self._part = 0
         rows = Rows(self._seen(text))
+        held: list[str] = []
         for batch in rows.batches(_BATCH):
             for row in batch:
-                self._take(row)
+                self._take(held)
+                held = row
             progress("reading", opened.done / opened.size)
-        self.damaged += rows.damaged
         self.cut = opened.truncated
         if self._last.count('"') % 2:
             # The last cell was cut in the middle, and half a number looks like a number.
             self.cut = self.cut or "the last line is not whole"
-            self._forget()
+            held = held[:-1]
+        self._take(held)
+        self.damaged += rows.damaged
 
     def _seen(self, text: Iterator[str]) -> Iterator[str]:
         for line in text:
@@ -114,13 +117,6 @@ class _Page:
     def _cell(self, row: list[str], name: str) -> str:
         place = self._places.get(name, len(row))
         return row[place].strip() if place < len(row) else ""
-
-    def _forget(self) -> None:
-        """The counter that was read last."""
-        counters = next(reversed(self.kernels.values())).counters if self.kernels else {}
-        if counters:
-            cells = counters[next(reversed(counters))]
-            cells[-1] = _Cell(cells[-1].unit, "")
 
 
 def sniff(opened: Opened) -> bool:

@@ -19,7 +19,7 @@ from phasewise.errors import InputError, MissingExtra
 from phasewise.observe.traces.events import Device, Fault, Source, Trace
 from phasewise.observe.traces.opened import Opened
 from phasewise.observe.traces.readers import Progress
-from phasewise.observe.traces.readers.ncu_metrics import Dimension, Kernels, scale
+from phasewise.observe.traces.readers.ncu_metrics import Dimension, Kernels, Value, scale
 from phasewise.observe.traces.tables import empty
 
 FORM = "Nsight Compute report"
@@ -51,8 +51,7 @@ def read(opened: Opened, progress: Progress) -> Trace:
     kernels = Kernels()
     devices: dict[str, Device] = {}
     unreadable = 0
-    with _unpacked(opened) as path:
-        faults = _truncated(opened, path)
+    with _whole(opened) as (path, faults):
         actions = _actions(ncu_report, path)
         for number, action in enumerate(actions):
             try:
@@ -115,7 +114,7 @@ def _value(action: Any, name: str) -> float:
     return float(value) if isinstance(value, (int, float)) else nan
 
 
-def _values(action: Any) -> Any:
+def _values(action: Any) -> Value:
     def value(name: str, dimension: Dimension) -> float:
         metric = action.metric_by_name(name)
         factor = scale(dimension, metric.unit() or "") if metric else None
@@ -136,34 +135,37 @@ def _group(action: Any) -> str:
 
 
 @contextmanager
-def _unpacked(opened: Opened) -> Iterator[Path]:
-    if not opened.packed:
-        yield opened.path
+def _whole(opened: Opened) -> Iterator[tuple[Path, list[Fault]]]:
+    """A file of whole blocks: the report itself, or a copy when it is packed or breaks off."""
+    if not opened.packed and _end(opened.path) == opened.path.stat().st_size:
+        yield opened.path, []
         return
     with tempfile.TemporaryDirectory(prefix="phasewise-") as folder:
         path = Path(folder, "report.ncu-rep")
         with path.open("wb") as file:
             for block in opened.blocks():
                 file.write(block)
-        yield path
+        size, end = path.stat().st_size, _end(path)
+        os.truncate(path, end)
+        why = opened.truncated or ("its last block is not whole" if end < size else "")
+        yield path, [Fault("truncated", f"The report breaks off ({why}): kernels are missing.")] if why else []
 
 
-def _truncated(opened: Opened, path: Path) -> list[Fault]:
-    """Whether the last block ends where the file does. A cut exactly between two blocks cannot be told."""
+def _end(path: Path) -> int:
+    """Where the last whole block ends. A cut exactly between two blocks cannot be told from the end."""
     size = path.stat().st_size
     with path.open("rb") as file:
-        at = len(_MAGIC)
-        at += _LENGTH + _length(file, at)
-        while at + _LENGTH < size:
-            header = _length(file, at)
+        end, after = 0, len(_MAGIC) + _LENGTH + _length(file, len(_MAGIC))
+        while after <= size:
+            end = after
+            header = _length(file, end)
+            if not header:
+                break
             try:
-                at += _LENGTH + header + _payload(file.read(min(header, size)))
+                after = end + _LENGTH + header + _payload(file.read(min(header, size)))
             except IndexError:
-                at = size + 1
-    if opened.truncated or at != size:
-        why = opened.truncated or "its last block is not whole"
-        return [Fault("truncated", f"The report breaks off ({why}): kernels are missing. Copy or record it again.")]
-    return []
+                break
+    return end
 
 
 def _length(file: BinaryIO, at: int) -> int:
