@@ -158,8 +158,12 @@ class Gathered:
         return empty(source)._replace(names=self.names.all, threads=threads, shapes=self.shapes.all, **made)
 
 
-def blocks(items: Sequence[int], group: Sequence[int]) -> tuple[int, int]:
-    """Blocks of a grid and threads of a block, from HSA's work-items and group sizes per axis; 0 where not said."""
+@lru_cache(maxsize=4096)
+def blocks(items: tuple[int, ...], group: tuple[int, ...]) -> tuple[int, int]:
+    """Blocks of a grid and threads of a block, from HSA's work-items and group sizes per axis; 0 where not said.
+
+    A model launches few shapes many times.
+    """
     if min(*items, *group) <= 0:
         return 0, 0
     many = prod(-(-whole // part) for whole, part in zip(items, group, strict=True))

@@ -8,6 +8,7 @@ several processes, each with tables of its own (``rocpd_kernel_dispatch_<id>``).
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -33,36 +34,37 @@ class _Tables(NamedTuple):
     got: Gathered
     suffix: str
     offset: int
-    strings: dict[int, str]
+    strings: dict[Any, Any]
     devices: dict[int, int]
 
-    def query(self, table: str, wanted: dict[str, str]) -> str | None:
-        """SQL for columns of an event table (ours to theirs; absent ones are NULL), with start, end, correlation."""
+    def rows(self, table: str, wanted: Sequence[str], where: str = "") -> Iterator[list[tuple[Any, ...]]]:
+        """Start, end, correlation and the ``wanted`` columns of an event table, -1 for one that is nowhere."""
         name = f"{table}{self.suffix}"
         columns = self.base.tables.get(name, frozenset())
-        joins, found = [], dict[str, str]()
+        joins, found = [], []
         for column in ("start", "end"):
             if column in columns:
-                found[column] = f'D."{column}"'
-            elif f"{column}_id" in columns and self._has("rocpd_timestamp", "value"):
+                found.append(f'D."{column}"')
+            elif f"{column}_id" in columns and self.base.has(f"rocpd_timestamp{self.suffix}", "value"):
                 joins.append(f'JOIN "rocpd_timestamp{self.suffix}" {column}_at ON {column}_at.id = D.{column}_id')
-                found[column] = f"{column}_at.value"
+                found.append(f"{column}_at.value")
             else:
-                return None
-        track = self.base.tables.get(f"rocpd_track{self.suffix}", frozenset()) if "track_id" in columns else frozenset()
-        if track:
-            joins.append(f'LEFT JOIN "rocpd_track{self.suffix}" T ON T.id = D.track_id')
-        event = self.base.tables.get(f"rocpd_event{self.suffix}", frozenset()) if "event_id" in columns else frozenset()
-        if event:
-            joins.append(f'LEFT JOIN "rocpd_event{self.suffix}" E ON E.id = D.event_id')
-        found["correlation"] = "E.stack_id" if "stack_id" in event else "NULL"
-        for ours, theirs in wanted.items():
-            where = next((it for it, of in (("D", columns), ("T", track), ("E", event)) if theirs in of), "")
-            found[ours] = f'{where}."{theirs}"' if where else "NULL"
-        return f'SELECT {", ".join(found.values())} FROM "{name}" D {" ".join(joins)}'
+                return iter(())
+        places = {"D": columns}
+        for alias, other, key in (("T", "rocpd_track", "track_id"), ("E", "rocpd_event", "event_id")):
+            if key in columns and self.base.has(f"{other}{self.suffix}"):
+                joins.append(f'LEFT JOIN "{other}{self.suffix}" {alias} ON {alias}.id = D.{key}')
+                places[alias] = self.base.tables[f"{other}{self.suffix}"]
+        for column in ("stack_id", *wanted):
+            alias = next((alias for alias, of in places.items() if column in of), "")
+            found.append(f'{alias}."{column}"' if alias else "-1")
+        if where and "E" not in places:
+            return iter(())
+        return self.base.batches(f'SELECT {", ".join(found)} FROM "{name}" D {" ".join(joins)} {where}')
 
-    def _has(self, table: str, *columns: str) -> bool:
-        return self.base.has(f"{table}{self.suffix}", *columns)
+    def string(self, key: object) -> str:
+        """A text by its id."""
+        return str(self.strings.get(key, ""))
 
     def times(self, start: Any, end: Any, correlation: Any) -> dict[str, Any]:
         """The columns that all events have; without an end they end before they start, and are left out so."""
@@ -106,8 +108,7 @@ def _dispatches(tables: _Tables) -> None:
     title = next((it for it in ("display_name", "kernel_name") if base.has(symbols, it)), None)
     names = base.pairs(f'SELECT id, {title} FROM "{symbols}"') if title else {}
     wanted = ("kernel_id", "agent_id", "stream_id", "queue_id", "graph_exec_id", "graph_node_id", *_SIZES)
-    sql = tables.query("rocpd_kernel_dispatch", {name: name for name in wanted})
-    for batch in base.batches(sql) if sql else ():
+    for batch in tables.rows("rocpd_kernel_dispatch", wanted):
         start, end, correlation, kernel, agent, stream, queue, graph, node, *sizes = zip(*batch, strict=True)
         axes = zip(*(ints(column, 0).tolist() for column in sizes), strict=True)
         shapes = [blocks(row[:3], row[3:]) for row in axes]
@@ -120,7 +121,7 @@ def _dispatches(tables: _Tables) -> None:
                 "device": np.array([tables.devices.get(it, NOT_SAID) for it in agent], np.int64),
                 "stream": np.where(streams < 0, ints(queue), streams),
                 "graph": np.where(graphs == 0, NOT_SAID, graphs),
-                "node": ints(node, 0),
+                "node": np.maximum(ints(node, 0), 0),
                 "blocks": np.array([many for many, _ in shapes], np.int64),
                 "threads": np.array([each for _, each in shapes], np.int64),
             },
@@ -130,8 +131,7 @@ def _dispatches(tables: _Tables) -> None:
 def _copies(tables: _Tables) -> None:
     devices = tables.devices
     wanted = ("name_id", "dst_agent_id", "src_agent_id", "size", "stream_id")
-    sql = tables.query("rocpd_memory_copy", {name: name for name in wanted})
-    for batch in tables.base.batches(sql) if sql else ():
+    for batch in tables.rows("rocpd_memory_copy", wanted):
         start, end, correlation, name, target, source, size, stream = zip(*batch, strict=True)
         device = [devices.get(to, devices.get(of, NOT_SAID)) for to, of in zip(target, source, strict=True)]
         tables.got.add(
@@ -140,7 +140,7 @@ def _copies(tables: _Tables) -> None:
             | {
                 "device": np.array(device, np.int64),
                 "stream": ints(stream),
-                "kind": np.array([copy_kind(tables.strings.get(it, "")) for it in name], np.int64),
+                "kind": np.array([copy_kind(tables.string(it)) for it in name], np.int64),
                 "bytes": ints(size, 0),
             },
         )
@@ -151,20 +151,23 @@ def _regions(tables: _Tables) -> None:
     base, got = tables.base, tables.got
     kinds = f"rocpd_info_category{tables.suffix}"
     kind_of = base.pairs(f'SELECT id, name FROM "{kinds}"') if base.has(kinds, "id", "name") else tables.strings
-    wanted = {it: it for it in ("name_id", "pid", "tid", "category_id", "extdata")}
-    sql = tables.query("rocpd_region", wanted)
-    for batch in base.batches(sql) if sql else ():
-        kinds_ = [str(kind_of.get(row[6], "")).upper() for row in batch]
-        calls = [row for row, kind in zip(batch, kinds_, strict=True) if "HIP" in kind or "RCCL" in kind]
-        marks = [row for row, kind in zip(batch, kinds_, strict=True) if "MARKER" in kind or kind == "USER"]
-        if calls:
-            start, end, correlation, name, pid, tid, *_ = zip(*calls, strict=True)
-            columns = tables.times(start, end, correlation) | {"thread": got.on(pid, tid)}
-            got.add(Launches, columns | got.calls([tables.strings.get(it, "") for it in name]))
-        if marks:
-            start, end, _, name, pid, tid, _, extra = zip(*marks, strict=True)
-            said = [_message(it) or tables.strings.get(key, "") for it, key in zip(extra, name, strict=True)]
-            got.ranges(ints(start), ints(end, -2), got.on(pid, tid), said)
+    if not base.has(f"rocpd_event{tables.suffix}", "category_id", "extdata"):
+        return
+    columns = ("name_id", "pid", "tid")
+    for batch in tables.rows("rocpd_region", columns, _of(kind_of, r"HIP|RCCL")):
+        start, end, correlation, name, pid, tid = zip(*batch, strict=True)
+        times = tables.times(start, end, correlation)
+        got.add(Launches, times | {"thread": got.on(pid, tid)} | got.calls([tables.string(it) for it in name]))
+    for batch in tables.rows("rocpd_region", (*columns, "extdata"), _of(kind_of, r"MARKER|^USER$")):
+        start, end, _, name, pid, tid, extra = zip(*batch, strict=True)
+        names = [_message(it) or tables.string(key) for it, key in zip(extra, name, strict=True)]
+        got.ranges(ints(start), ints(end, -2), got.on(pid, tid), names)
+
+
+def _of(kind_of: dict[Any, Any], pattern: str) -> str:
+    """The condition that an event is of a kind; rocprofiler-systems writes the kinds in lower case."""
+    ids = [key for key, name in kind_of.items() if isinstance(key, int) and re.search(pattern, str(name).upper())]
+    return f"WHERE E.category_id IN ({', '.join(map(str, ids))})"
 
 
 class _Extra(msgspec.Struct):

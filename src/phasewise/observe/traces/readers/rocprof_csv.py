@@ -115,6 +115,8 @@ def _known(row: list[str]) -> bool:
 
 _START, _END = ("start_timestamp", "beginns"), ("end_timestamp", "stop_timestamp", "endns")
 _NAME = ("kernel_name", "kernelname")
+_SUFFIX = re.compile(r"(?: \[clone \.kd\]|\.kd)$")
+"""rocprof names the kernel's descriptor."""
 
 
 def _column(cells: Cells, names: Sequence[str]) -> Sequence[str] | None:
@@ -155,19 +157,18 @@ def _kept(cells: Cells, good: NDArray[np.bool_]) -> Cells:
 def _kernels(got: Gathered, cells: Cells) -> None:
     cells, times = _timed(got, cells)
     shapes = _GRID if _GRID[0] in cells else tuple(next((it for it in _FLAT[end] if it in cells), "") for end in (0, 1))
-    columns = [cells[name] for name in shapes if name]
-    # A model launches few shapes many times.
+    columns = [cells[name] for name in shapes if name in cells]
     sizes = list(map(_size, *columns)) if len(columns) == len(shapes) else [(0, 0)] * len(times["start"])
     got.add(
         Kernels,
         times
         | {
-            "name": got.named([name.removesuffix(" [clone .kd]") for name in _column(cells, _NAME) or ()]),
+            "name": got.named([_SUFFIX.sub("", name) for name in _column(cells, _NAME) or ()]),
             "device": _ids(cells, "agent_id", "gpu_id"),
             "stream": _ids(cells, "stream_id", "queue_id"),
             "correlation": _ids(cells, "correlation_id"),
-            "blocks": np.array([blocks for blocks, _ in sizes], np.int64),
-            "threads": np.array([threads for _, threads in sizes], np.int64),
+            "blocks": np.array([many for many, _ in sizes], np.int64),
+            "threads": np.array([each for _, each in sizes], np.int64),
         },
     )
 
@@ -178,8 +179,8 @@ _FLAT = (("grid_size", "grd"), ("workgroup_size", "wgr"))
 
 @lru_cache(maxsize=4096)
 def _size(*cells: str) -> tuple[int, int]:
-    half = len(cells) // 2
-    return blocks([max(_id(cell), 0) for cell in cells[:half]], [max(_id(cell), 0) for cell in cells[half:]])
+    sizes = tuple(map(_id, cells))
+    return blocks(sizes[: len(sizes) // 2], sizes[len(sizes) // 2 :])
 
 
 def _copies(got: Gathered, cells: Cells) -> None:

@@ -7,7 +7,6 @@ some out; what is not needed here is skipped by the decoder.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache
 from typing import Annotated, Any, NamedTuple
 
 import msgspec
@@ -111,15 +110,13 @@ def _common(process: Process, records: list[Any]) -> dict[str, Any]:
     }
 
 
-@lru_cache(maxsize=4096)
-def _size(grid: _Axes, group: _Axes) -> tuple[int, int]:
-    """A model launches few shapes many times."""
-    return blocks((grid.x, grid.y, grid.z), (group.x, group.y, group.z))
+def _axes(size: _Axes) -> tuple[int, int, int]:
+    return size.x, size.y, size.z
 
 
 def _dispatches(process: Process, records: list[_Dispatch]) -> None:
     infos = [record.dispatch_info for record in records]
-    sizes = [_size(info.grid_size, info.workgroup_size) for info in infos]
+    sizes = [blocks(_axes(info.grid_size), _axes(info.workgroup_size)) for info in infos]
     names = process.kernels
     process.got.add(
         Kernels,
