@@ -71,7 +71,7 @@ _OPERATOR = re.compile(r"[A-Za-z_]\w*::[\w.]+$|\w+Backward\d*$")
 """PyTorch's emit_nvtx writes a range per operator, ``aten::mm, seq = 4, op_id = 31, sizes = [[8, 16], [16, 4]]``."""
 
 _PHASE = re.compile(r"prefill|decod", re.IGNORECASE)
-
+"""A user's own range may have a namespace too: ``engine::prefill``."""
 
 _TABLES = (Kernels, Copies, Launches, Bands, Ops, Counters, Totals)
 
@@ -94,7 +94,7 @@ class Gathered:
 
     def named(self, names: Sequence[str]) -> NDArray[np.int32]:
         """Index of every name."""
-        for name in set(names).difference(self.names.index):
+        for name in dict.fromkeys(names):
             self.names(name)
         return np.fromiter(map(self.names.index.__getitem__, names), np.int32, len(names))
 
