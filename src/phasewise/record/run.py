@@ -24,6 +24,7 @@ from phasewise.record.parallel import Parallel
 from phasewise.record.prediction import Prediction
 from phasewise.record.remedies import Remedies
 from phasewise.record.target import Target
+from phasewise.record.trace import Traced
 from phasewise.record.whatif import WhatIf
 
 SCHEMA = 1
@@ -57,6 +58,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     observation: Observation | None = None
     judgement: Judgement | None = None
     remedies: Remedies | None = None
+    traced: Traced | None = None
 
 
 def new_id(target: str, now: datetime | None = None) -> str:
