@@ -29,21 +29,24 @@ def profile(run: Run, saved: Path | None = None, *, full: bool = False) -> Rende
     return Group(
         sentence(heading.headline(run), "bold"),
         sentence(heading.subject(run), "dim"),
-        *(_notice(notice) for notice in heading.notices(run)),
+        *(notice(one) for one in heading.notices(run)),
         section("Where the time goes", *_request(run)),
         *(section(_title(run, phase), *_phase(run, phase, full)) for phase in PHASES),
         section(f"Checks: {findings.tally(run)}", *_checks(run, full)),
-        section("What to change first", *_fixes(run, full)),
-        section("How every number was obtained", *(_sources(run) if full else _summary(run)), *_saved(saved, full)),
+        section("What to change first", *fixes(run, full)),
+        section(
+            "How every number was obtained", *(_sources(run) if full else _summary(run)), *shown_again(saved, full)
+        ),
         section("Recap", Grid(recap(run))),
     )
 
 
-def _notice(notice: Notice) -> RenderableType:
-    head = "STOP: " if notice.kind == "alarm" else ""
-    cause = [Text("Likely causes, likeliest first:")] if notice.kind == "alarm" and notice.items else []
-    listed = indented(*cause, bullets(notice.items, notice.ordered))
-    return Group(Text(""), sentence(head + notice.text, _TONES[notice.kind]), *([listed] if notice.items else []))
+def notice(one: Notice) -> RenderableType:
+    """Something to know before the numbers, in the colour of its kind."""
+    head = "STOP: " if one.kind == "alarm" else ""
+    cause = [Text("Likely causes, likeliest first:")] if one.kind == "alarm" and one.items else []
+    listed = indented(*cause, bullets(one.items, one.ordered))
+    return Group(Text(""), sentence(head + one.text, _TONES[one.kind]), *([listed] if one.items else []))
 
 
 def _request(run: Run) -> Iterator[RenderableType]:
@@ -101,7 +104,8 @@ def _checks(run: Run, full: bool) -> Iterator[RenderableType]:
         yield sentence(f"Passed: {findings.passed(run)}.")
 
 
-def _fixes(run: Run, full: bool) -> Iterator[RenderableType]:
+def fixes(run: Run, full: bool) -> Iterator[RenderableType]:
+    """What to change, the best first; what was not ranked and why; what would not help."""
     for rank, fix in enumerate(findings.fixes(run), 1):
         yield _fix(rank, fix, full)
     if note := findings.note(run):
@@ -124,7 +128,8 @@ def _summary(run: Run) -> Iterator[RenderableType]:
     yield bullets(summary(run))
 
 
-def _saved(folder: Path | None, full: bool) -> Iterator[RenderableType]:
+def shown_again(folder: Path | None, full: bool) -> Iterator[RenderableType]:
+    """Where a saved run lies and how to see it again; nothing when it was not saved."""
     if folder is None:
         return
     more = "" if full else " (--full: every figure with its interval and source)"

@@ -1,0 +1,214 @@
+"""A trace, phase beside phase: steps, kernels, gaps, launches, utilisation, floor, parts, counters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from phasewise.record.judgement import Utilisation
+from phasewise.record.quantity import Quantity
+from phasewise.record.trace import Gaps, LaunchCost, Traced, TracedPhase, TracePart, TracePhase
+from phasewise.report.view import words
+from phasewise.report.view.table import Cell, Part, Table, columns, give, say
+from phasewise.report.view.traced import ABSENT, NOT_MEASURED, PARTS, Pair, device, kernels, percent, said, seen
+
+_PACKED = 0.05
+"""Idle part of a phase's span up to which its kernels are called packed."""
+
+Row = tuple[str, Callable[[TracedPhase], Cell]]
+
+
+def side_by_side(found: Traced, pair: Pair) -> Table:
+    """Every figure of two phases in two columns; a phase that the trace does not hold says so, once."""
+    both = tuple(found.phases[phase] for phase in pair)
+    rows = [(label, tuple(cell(one) if seen(one) else Cell("") for one in both)) for label, cell in _rows(found)]
+    first = tuple(cell if seen(one) else Cell(ABSENT) for one, cell in zip(both, rows[0][1], strict=True))
+    rows[0] = (rows[0][0], first)
+    shown = rows if any(map(seen, both)) else rows[:1]
+    return Table(
+        title=" beside ".join(pair).capitalize(),
+        columns=columns("", *pair),
+        rows=tuple((say(label), *cells) for label, cells in shown),
+    )
+
+
+def _rows(found: Traced) -> tuple[Row, ...]:
+    where, what = device(found), kernels(found)
+    return (
+        ("steps", _steps),
+        (f"{what} per step", _per_step),
+        (f"{where} time", _gpu_time),
+        ("busy (union)", _busy),
+        (f"median {what.removesuffix('s')}", lambda one: _or_not(said(one.median_kernel_s, "s"))),
+        (f"between {what}", lambda one: say(_gaps(one.gaps, one.span_s))),
+        ("between steps", _between),
+        ("launches", lambda one: say(_launches(one.launches, what))),
+        ("launch call", lambda one: say(_call(one.launches))),
+        ("graphs would save", lambda one: _would_save(one.launches)),
+        ("bound", _bound),
+        ("MFU", lambda one: _utilisation(one, "mfu")),
+        ("MBU", lambda one: _utilisation(one, "mbu")),
+        ("judged step", _judged),
+        ("its floor", lambda one: _or_not(one.verdict.floor if one.verdict else None, words.NOTHING)),
+        ("attention's share", _attention),
+    )
+
+
+def _or_not(quantity: Quantity | None, otherwise: str = NOT_MEASURED) -> Cell:
+    return say(otherwise) if quantity is None else give(quantity)
+
+
+def _steps(one: TracedPhase) -> Cell:
+    if not one.steps:
+        return say("none found")
+    told = [(one.requests, "request"), (one.tokens, "token")]
+    return say(", ".join([f"{one.steps:,}", *(words.number(value, unit) for value, unit in told if value is not None)]))
+
+
+def _per_step(one: TracedPhase) -> Cell:
+    if one.kernels_per_step is None:
+        return say(f"{words.count(one.kernels)} in all")
+    return Cell(_mean(one.kernels_per_step), said(one.kernels_per_step, "1", "mean over the steps"))
+
+
+def _mean(value: float) -> str:
+    return words.count(value) if value >= 100 or value == int(value) else f"{value:.1f}"
+
+
+def _gpu_time(one: TracedPhase) -> Cell:
+    each = f", {words.number(one.gpu_time_s / one.steps, 's')} a step" if one.steps > 1 else ""
+    return Cell(f"{words.number(one.gpu_time_s, 's')}{each}", said(one.gpu_time_s, "s", "sum of kernels and replays"))
+
+
+def _busy(one: TracedPhase) -> Cell:
+    if one.busy_fraction is None:
+        return say(NOT_MEASURED)
+    text = f"{words.share(one.busy_fraction)} of {words.number(one.span_s, 's')}"
+    return Cell(text, said(one.busy_fraction, "1", "union over span of its steps, strays left out"))
+
+
+def _gaps(gaps: Gaps | None, span: float | None) -> str:
+    """``packed: 0.2% idle, 18 gaps over 10 µs``; ``gaps: 86.3% idle, 715 over 10 µs, longest 2.64 ms``."""
+    if gaps is None or not span:
+        return NOT_MEASURED
+    idle = gaps.total_s / span
+    word = "packed" if idle <= _PACKED else "gaps"
+    longest = f", longest {words.number(gaps.largest_s, 's')}" if gaps.count else ""
+    return f"{word}: {words.share(idle)} idle, {gaps.long:,} over 10 µs{longest}"
+
+
+def _between(one: TracedPhase) -> Cell:
+    if one.gaps is None:
+        return say(NOT_MEASURED)
+    if one.gaps.between_s is None:
+        return say(f"{words.NOTHING}: one step" if one.steps == 1 else words.NOTHING)
+    return Cell(f"{words.number(one.gaps.between_s, 's')} idle", said(one.gaps.between_s, "s"))
+
+
+def _launches(cost: LaunchCost | None, what: str) -> str:
+    """``555 a step, no graph``; ``12 a step; 1 graph launch starts 544 kernels``."""
+    if cost is None:
+        return NOT_MEASURED
+    many = f"{words.count(cost.launches)} in all" if cost.per_step is None else f"{_mean(cost.per_step)} a step"
+    if not cost.graph_launches:
+        return f"{many}, no graph"
+    starts = "launch starts" if cost.graph_launches == 1 else "launches start"
+    inside = f"{words.count(cost.kernels_in_graphs)} {what}" if cost.kernels_in_graphs else f"{what} not listed"
+    return f"{many}; {cost.graph_launches:,} graph {starts} {inside}"
+
+
+def _call(cost: LaunchCost | None) -> str:
+    """``5.01 µs (median); its kernel starts 12.2 ms later``."""
+    if cost is None or cost.median_s is None:
+        return NOT_MEASURED
+    later = "" if cost.delay_s is None else f"; kernel starts {words.number(cost.delay_s, 's')} later"
+    return f"{words.number(cost.median_s, 's')}{later} (medians)"
+
+
+def _would_save(cost: LaunchCost | None) -> Cell:
+    if cost is None:
+        return say(NOT_MEASURED)
+    saved = cost.graphs_would_save_s
+    if saved is None:
+        return say("nothing: it runs in graphs" if cost.graph_launches else "nothing: no gaps to close")
+    return Cell(f"{words.amount(saved)} a step ({saved.provenance})", saved)
+
+
+def _bound(one: TracedPhase) -> Cell:
+    return say(words.BOUNDS[one.verdict.bound] if one.verdict else "not judged")
+
+
+def _utilisation(one: TracedPhase, yardstick: str) -> Cell:
+    used = next((u for u in one.verdict.utilisations if u.yardstick == yardstick), None) if one.verdict else None
+    return say(words.NOTHING) if used is None else Cell(f"{words.amount(used.value)} {against(used)}", used.value)
+
+
+def against(used: Utilisation) -> str:
+    """What a utilisation is held against: ``of 5.30 TB/s (datasheet)``."""
+    return f"of {words.amount(used.ceiling)} ({words.name(used.basis)})"
+
+
+def _judged(one: TracedPhase) -> Cell:
+    if one.verdict is None or one.verdict.step is None:
+        return say(words.NOTHING)
+    many = f", mean of {one.verdict.steps:,}" if one.verdict.steps > 1 else ""
+    return Cell(f"{words.amount(one.verdict.step)}{many}", one.verdict.step)
+
+
+def _attention(one: TracedPhase) -> Cell:
+    share, floor = (one.verdict.attention, one.verdict.attention_predicted) if one.verdict else (None, None)
+    if share is None:
+        return say(words.NOTHING)
+    expected = f"{words.share(floor.value)} of the floor (predicted)" if floor else "not predicted"
+    return Cell(f"{words.share(share.value)} of its time; {expected}", share)
+
+
+def reasons(found: Traced, phase: TracePhase) -> tuple[str, ...]:
+    """Why a phase is bound as it is, and why a figure of it is missing; a sentence each."""
+    verdict = found.phases[phase].verdict
+    return tuple(words.clean(text) for text in (verdict.why, verdict.why_null) if text) if verdict else ()
+
+
+def title(found: Traced, phase: TracePhase) -> str:
+    """``decode: memory-bound``; ``prefill: not in this trace``."""
+    own = found.phases[phase]
+    if not seen(own):
+        return f"{phase}: {ABSENT}"
+    return f"{phase}: {words.BOUNDS[own.verdict.bound] if own.verdict else 'not judged'}"
+
+
+def parts(found: Traced, phase: TracePhase) -> tuple[Part, ...]:
+    """What the mean judged step is made of, largest first; empty without a floor."""
+    verdict = found.phases[phase].verdict
+    if verdict is None:
+        return ()
+    side = "compute" if verdict.utilisations and verdict.utilisations[0].yardstick == "mfu" else "memory"
+    return tuple(
+        Part(key=_key(part, side), label=PARTS[part.name], seconds=part.seconds, fraction=part.fraction)
+        for part in verdict.parts
+    )
+
+
+def _key(part: TracePart, side: str) -> str:
+    return {"floor": side, "kernels": "kernel", "launches": "overhead"}.get(part.name, part.name)
+
+
+def speed_of_light(found: Traced, pair: Pair) -> Table:
+    """Compute % and memory % by phase, weighted by kernel time, with NVIDIA's rule; what was not collected says so."""
+    sides = [found.phases[phase].speed_of_light for phase in pair]
+
+    def cells(name: str) -> tuple[Cell, ...]:
+        return tuple(percent(getattr(side, name)) if side else say(NOT_MEASURED) for side in sides)
+
+    rows: tuple[tuple[Cell, ...], ...] = (
+        (say("compute %"), *cells("compute")),
+        (say("memory %"), *cells("memory")),
+        (say("DRAM %"), *cells("dram")),
+        (say("NVIDIA's rule"), *(say(side.rule if side else NOT_MEASURED) for side in sides)),
+        (say("kernels counted"), *(Cell(words.count(side.kernels)) if side else say(NOT_MEASURED) for side in sides)),
+    )
+    note = (
+        "Percent of the sustained peak. NVIDIA's rule: both under 60% is latency-bound, else the larger side."
+        if any(sides)
+        else f"{NOT_MEASURED.capitalize()}: no counters in this trace (Nsight Compute collects them)."
+    )
+    return Table(title="Speed Of Light", columns=columns("", *pair), rows=rows if any(sides) else (), note=note)
