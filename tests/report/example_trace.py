@@ -93,7 +93,7 @@ def _parts(step: float, **seconds: float) -> tuple[TracePart, ...]:
     return tuple(
         TracePart(
             name=name,  # type: ignore[arg-type]
-            seconds=predicted(s, "s", "floor") if name == "floor" else reported(s, "s", "trace"),
+            seconds=predicted(s * US, "s", "floor") if name == "floor" else reported(s * US, "s", "trace"),
             fraction=s / step,
         )
         for name, s in seconds.items()

@@ -34,9 +34,7 @@ def profile(run: Run, saved: Path | None = None, *, full: bool = False) -> Rende
         *(section(_title(run, phase), *_phase(run, phase, full)) for phase in PHASES),
         section(f"Checks: {findings.tally(run)}", *_checks(run, full)),
         section("What to change first", *fixes(run, full)),
-        section(
-            "How every number was obtained", *(_sources(run) if full else _summary(run)), *shown_again(saved, full)
-        ),
+        section("How every number was obtained", *(_sources(run) if full else _summary(run)), *kept(saved, full)),
         section("Recap", Grid(recap(run))),
     )
 
@@ -128,7 +126,7 @@ def _summary(run: Run) -> Iterator[RenderableType]:
     yield bullets(summary(run))
 
 
-def shown_again(folder: Path | None, full: bool) -> Iterator[RenderableType]:
+def kept(folder: Path | None, full: bool) -> Iterator[RenderableType]:
     """Where a saved run lies and how to see it again; nothing when it was not saved."""
     if folder is None:
         return

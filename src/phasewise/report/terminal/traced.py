@@ -1,4 +1,4 @@
-"""A trace on the terminal: the answer, what is wrong with it, the two columns, who had the time, fixes, and the rest."""
+"""A trace: the answer, what is wrong with it, the two columns, who had the time, fixes, and the rest."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rich.text import Text
 from phasewise.record.run import Run
 from phasewise.record.trace import Traced
 from phasewise.report.terminal.layout import Bars, Grid, bullets, section, sentence
-from phasewise.report.terminal.profiled import fixes, notice, shown_again
+from phasewise.report.terminal.profiled import fixes, kept, notice
 from phasewise.report.view import findings, words
 from phasewise.report.view import traced as view
 from phasewise.report.view import traced_kernels as kernels
@@ -42,7 +42,7 @@ def traced(run: Run, folder: Path | None = None, full: bool = False) -> Renderab
         *_top(found, full),
         section("Files and devices", Grid(view.files(found)), Text(""), Grid(view.devices(found))),
         section(f"Health of the trace: {view.tally(found)}", *_health(found, full)),
-        *([section("Read again", *shown_again(folder, full))] if folder is not None else []),
+        *([section("Read again", *kept(folder, full))] if folder is not None else []),
         section("Recap", Grid(view.recap(run, found))),
     )
 
@@ -66,11 +66,10 @@ def _columns(found: Traced) -> Iterator[RenderableType]:
 
 
 def _parts(found: Traced) -> Iterator[RenderableType]:
-    for pair in view.pairs(found):
-        for phase in pair:
-            if phase in view.MAIN or view.seen(found.phases[phase]):
-                told = phases.reasons(found, phase)
-                yield section(phases.title(found, phase), Bars(phases.parts(found, phase)), *_lines(*told))
+    for phase, one in found.phases.items():
+        told = phases.reasons(found, phase)
+        if one.verdict is not None:
+            yield section(phases.title(found, phase), Bars(phases.parts(found, phase)), *_lines(*told))
 
 
 def _families(found: Traced) -> Iterator[RenderableType]:
@@ -83,9 +82,8 @@ def _families(found: Traced) -> Iterator[RenderableType]:
 
 def _light(found: Traced, full: bool) -> Iterator[RenderableType]:
     tables = [phases.speed_of_light(found, pair) for pair in view.pairs(found)]
-    collected = [table for table in tables if table.rows]
     each = kernels.measured(found, None if full else kernels.STEPS)
-    yield from _spaced([*(collected or tables[:1]), *([each] if each.rows else [])])
+    yield from _spaced([*([table for table in tables if table.rows] or tables[:1]), *([each] if each.rows else [])])
 
 
 def _fixes(run: Run, full: bool) -> Iterator[RenderableType]:
@@ -96,10 +94,8 @@ def _fixes(run: Run, full: bool) -> Iterator[RenderableType]:
 
 
 def _top(found: Traced, full: bool) -> Iterator[RenderableType]:
-    tables = [
-        kernels.top(found, phase, None if full else kernels.KERNELS) for pair in view.pairs(found) for phase in pair
-    ]
-    for table in tables:
+    for phase in found.phases:
+        table = kernels.top(found, phase, None if full else kernels.KERNELS)
         if table.rows:
             yield section(table.title, Grid(table))
 

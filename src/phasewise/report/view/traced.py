@@ -41,10 +41,10 @@ def said(value: float | None, unit: Unit, source: str = "the trace's own clock")
     return None if value is None else reported(value, unit, source)
 
 
-def percent(value: float | None) -> Cell:
+def percent(value: float | None, missing: str = NOT_MEASURED) -> Cell:
     """A percentage of Nsight Compute, as the ratio that all other figures are."""
     if value is None:
-        return Cell(NOT_MEASURED)
+        return Cell(missing)
     return Cell(words.share(value / 100), reported(value / 100, "1", "counters, weighted by kernel time"))
 
 

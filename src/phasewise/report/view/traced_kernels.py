@@ -117,22 +117,23 @@ def _kernel(row: KernelRow) -> tuple[Cell, ...]:
 
 
 def measured(found: Traced, most: int | None) -> Table:
-    """Kernels with counters: Speed Of Light of each, with NVIDIA's rule; what was not collected says so."""
+    """Kernels with counters: Speed Of Light of each, with NVIDIA's rule."""
     shown = found.measured[:most]
     rows = tuple(
         (
             say(words.clean(one.name, NAME)),
             say(one.phase),
-            Cell(words.number(one.duration_s, "s") if one.duration_s is not None else NOT_MEASURED),
-            *(percent(value) for value in (one.compute, one.memory, one.dram)),
-            Cell(f"{one.waves:.2f}" if one.waves is not None else NOT_MEASURED),
+            give(said(one.duration_s, "s", "counters")),
+            *(percent(value, words.NOTHING) for value in (one.compute, one.memory, one.dram)),
+            Cell(words.NOTHING if one.waves is None else f"{one.waves:.2f}"),
             say("; ".join((one.rule, *one.notes))),
         )
         for one in shown
     )
     heads = columns("kernel", "phase", ">time", ">compute", ">memory", ">DRAM", ">waves", "NVIDIA's rule")
-    left = f"{len(shown):,} of {len(found.measured):,}: --full shows all." if len(shown) < len(found.measured) else ""
-    return Table(title="Kernels with counters", columns=heads, rows=rows, note=left)
+    left = f" {len(shown):,} of {len(found.measured):,}: --full shows all." if len(shown) < len(found.measured) else ""
+    note = f"{words.NOTHING}: {NOT_MEASURED}.{left}"
+    return Table(title="Kernels with counters", columns=heads, rows=rows, note=note)
 
 
 def colours(found: Traced) -> Mapping[str, int]:
