@@ -1,0 +1,236 @@
+"""The document of ``trace --json``."""
+
+from __future__ import annotations
+
+import msgspec
+
+from phasewise.record.quantity import Quantity, predicted, reported
+from phasewise.record.remedies import Remedy
+from phasewise.record.run import Run
+from phasewise.record.trace import FamilyRow, RoleRow, SpeedOfLight, Traced, TracedPhase, TracePhase, TraceVerdict
+from phasewise.report.json.leaves import Missing, document
+from phasewise.report.view import findings
+from phasewise.report.view import traced as view
+from phasewise.units import Unit
+
+_TIMELINE: dict[str, Unit] = {"start_s": "s", "length_s": "s"}
+_INDEX = ("rank", "device", "world")
+"""Numbers that name a thing: they have no unit, and come from nowhere but the file."""
+
+_PERCENT = ("compute", "memory", "dram")
+"""Percentages of Nsight Compute; in the document they are ratios, as every other share is."""
+
+_WHY: dict[str, str] = {
+    "requests": "no annotation says",
+    "tokens": "no annotation says",
+    "context": "no annotation says",
+    "squares": "no annotation says",
+    "products": "no annotation says",
+    "prefill": "no annotation says",
+    "decode": "no annotation says",
+    "host_s": "nothing on the CPU marks it",
+    "between_s": "it takes two steps",
+    "per_step": "no step was found",
+    "kernels_per_step": "no step was found",
+    "median_kernel_s": "no kernel is listed",
+    "median_s": "no launch call was recorded",
+    "delay_s": "no kernel could be led back to its launch call",
+    "graphs_would_save_s": "it runs in graphs, or has no gaps to close",
+    "rank": "the file does not say",
+    "world": "the file does not say",
+    "compute": "not measured: not collected",
+    "memory": "not measured: not collected",
+    "dram": "not measured: not collected",
+    "waves": "not measured: not collected",
+    "duration_s": "not measured: not collected",
+}
+"""Why a field of a trace is null, by its name, where the record does not say so itself."""
+
+
+def traced(run: Run) -> dict[str, object]:
+    """A trace: phases, steps, kernels, health; every leaf in SI. Ends with the recap.
+
+    Raises:
+        ValueError: the run holds no trace.
+    """
+    found = run.traced
+    if found is None:
+        raise ValueError("this run holds no trace")
+    table = view.recap(run, found)
+    whole = _fields(found, found.missing)
+    tree = document(
+        {
+            "schema": run.schema,
+            "run": run.envelope,
+            "status": run.envelope.status,
+            "verdict": {"text": view.headline(run, found)},
+            "notices": view.notices(run, found),
+            "phases": {name: _phase(name, phase, found) for name, phase in found.phases.items()},
+            "steps": whole["steps"],
+            **{name: whole[name] for name in _TOTALS},
+            "on_cpu": found.on_cpu,
+            "outside": {"gpu_time_s": whole["outside_s"], "kernels": whole["outside_kernels"]},
+            "health": found.health,
+            "files": whole["files"],
+            "devices": whole["devices"],
+            "measured": [_measured(one) for one in found.measured],
+            "fixes": [_fix(fix) for fix in findings.fixes(run)],
+            "rejected": findings.rejected(run),
+            "fixes_note": run.remedies.note if run.remedies else "",
+            "model": run.model or Missing("no model is known: give --model"),
+            "machine": run.machine or Missing("no accelerator is known: give --on"),
+        }
+    )
+    return {
+        **_with_timeline(tree, found),
+        "recap": {
+            column.name: {row[0].text: row[i].text for row in table.rows}
+            for i, column in enumerate(table.columns)
+            if column.name
+        },
+    }
+
+
+_TOTALS = (
+    "kernels_total",
+    "gpu_sum_s",
+    "kernel_union_s",
+    "gpu_union_s",
+    "span_s",
+    "busy_fraction",
+    "resident_fraction",
+    "graph_launches",
+    "gpu_graph_replays",
+)
+
+
+def _phase(name: TracePhase, phase: TracedPhase, found: Traced) -> dict[str, object]:
+    absent = {} if view.seen(phase) else dict.fromkeys(phase.__struct_fields__, view.ABSENT)
+    own = {key.removeprefix(f"{name}."): why for key, why in found.missing.items()}
+    fields = _fields(phase, {**own, **absent})
+    verdict = fields.pop("verdict")
+    assert verdict is not None
+    return {
+        **fields,
+        "families": {row.family: _row(row) for row in phase.families},
+        "roles": {row.role: _row(row) for row in phase.roles},
+        "speed_of_light": _light(phase.speed_of_light)
+        or Missing(
+            absent.get("speed_of_light", f"not measured: {own.get('speed_of_light', 'no counters were collected')}")
+        ),
+        **_verdict(phase.verdict, Missing(absent.get("verdict", "it was not judged"))),
+    }
+
+
+def _verdict(verdict: TraceVerdict | None, why: Missing) -> dict[str, object]:
+    """Bound, utilisations, floor and parts, under the names that a profile has for them."""
+    if verdict is None:
+        keys = ("bound", "why", "mfu", "mbu", "step_s", "floor_s", "attention_share", "attention_share_predicted")
+        return {**dict.fromkeys(keys, why), "judged_steps": 0, "utilisations": [], "parts": []}
+    null = Missing(verdict.why_null or "not judged")
+    used = {one.yardstick: one.value for one in reversed(verdict.utilisations)}
+    return {
+        "bound": Missing(verdict.why_null or verdict.why or "nothing tells")
+        if verdict.bound == "unknown"
+        else verdict.bound,
+        "why": verdict.why,
+        "mfu": used.get("mfu", null),
+        "mbu": used.get("mbu", null),
+        "step_s": verdict.step or null,
+        "floor_s": verdict.floor or null,
+        "judged_steps": reported(verdict.steps, "1", "steps with token counts"),
+        "utilisations": verdict.utilisations,
+        "parts": [
+            {
+                "name": part.name,
+                "seconds": part.seconds,
+                "fraction": msgspec.structs.replace(part.seconds, value=part.fraction, unit="1", low=None, high=None),
+            }
+            for part in verdict.parts
+        ],
+        "attention_share": verdict.attention or null,
+        "attention_share_predicted": verdict.attention_predicted or null,
+        "alarm": verdict.alarm or Missing("no utilisation is over 100%"),
+    }
+
+
+def _row(row: FamilyRow | RoleRow) -> dict[str, object]:
+    fields = _fields(row, {})
+    return {name: value for name, value in fields.items() if name not in ("family", "role")}
+
+
+def _light(light: SpeedOfLight | None) -> dict[str, object] | None:
+    return _ratios(_fields(light, {})) if light else None
+
+
+def _measured(one: msgspec.Struct) -> dict[str, object]:
+    return _ratios(_fields(one, {}))
+
+
+def _ratios(fields: dict[str, object]) -> dict[str, object]:
+    def ratio(value: object) -> object:
+        if not isinstance(value, Quantity):
+            return value
+        return reported(value.value / 100, "1", "counters, of the sustained peak")
+
+    return {name: ratio(value) if name in _PERCENT else value for name, value in fields.items()}
+
+
+def _fields(record: msgspec.Struct, missing: dict[str, str]) -> dict[str, object]:
+    """A record of a trace with its numbers as what the trace reported, and each null with its reason."""
+    return {name: _value(getattr(record, name), name, missing) for name in record.__struct_fields__}
+
+
+def _value(value: object, name: str, missing: dict[str, str]) -> object:
+    if value is None:
+        return Missing(missing.get(name) or _WHY.get(name, "the trace does not hold it"))
+    if isinstance(value, (Quantity, bool, str)) or name in _INDEX:
+        return value
+    if isinstance(value, msgspec.Struct):
+        return _fields(value, missing)
+    if isinstance(value, tuple):
+        return [_value(item, name, missing) for item in value]
+    if isinstance(value, (int, float)):
+        return reported(value, _unit(name), "the trace")
+    return value
+
+
+def _unit(name: str) -> Unit:
+    if name.endswith("_s"):
+        return "s"
+    known: dict[str, Unit] = {"requests": "request", "tokens": "token", "context": "token"}
+    return known.get(name, "1")
+
+
+def _fix(fix: Remedy) -> dict[str, object]:
+    return {
+        "name": fix.name,
+        "phase": fix.phase,
+        "buys": fix.buys,
+        "saves_s": fix.saves,
+        "saves_share": predicted(fix.saves_share, "1", f"of the {fix.phase} step"),
+        "step_before_s": reported(fix.step_before, "s", f"{fix.phase} step"),
+        "step_after_s": predicted(fix.step_after, "s", f"{fix.phase} step after the change"),
+        "why": fix.why,
+        "verify": fix.verify,
+    }
+
+
+def _with_timeline(tree: dict[str, object], found: Traced) -> dict[str, object]:
+    """The bars of the picture as columns: one origin for all of a column, as a grid's."""
+    provenance, reasons = tree.pop("provenance"), tree.pop("reasons")
+    assert isinstance(provenance, dict)
+    columns = {
+        name: [getattr(bar, name) for bar in found.timeline]
+        for name in ("lane", "start_s", "length_s", "kind", "label")
+    }
+    origins = {
+        f"timeline.{name}": {"unit": unit, "provenance": "reported", "source": "the trace"}
+        for name, unit in _TIMELINE.items()
+    }
+    return {
+        **tree,
+        "timeline": {**columns, "note": found.timeline_note},
+        "provenance": provenance | origins,
+        "reasons": reasons,
+    }
