@@ -107,7 +107,7 @@ def _fixes(run: Run) -> Iterator[str]:
         for fix in findings.fixes(run)
     )
     if rows:
-        heads = columns("fix", "phase", ">saves", ">of the request", "what it buys", "time", "why", "verify")
+        heads = columns("fix", "phase", ">saves", f">of {findings.whole(run)}", "what it buys", "time", "why", "verify")
         yield _table(Table(title="", columns=heads, rows=rows))
     yield _safe(findings.note(run))
     useless = [f"- {words.name(r.name)} ({r.phase}): {words.clean(r.reason)}" for r in findings.rejected(run)]

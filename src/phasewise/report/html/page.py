@@ -1,19 +1,13 @@
-"""The page: views and drawings into the template."""
+"""The page of a profile: views and drawings into the template."""
 
 from __future__ import annotations
 
-import base64
-import hashlib
-import json
-from importlib import resources
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from markupsafe import Markup
-
-from phasewise import __version__
 from phasewise.record.observation import Phase
 from phasewise.record.run import Run
 from phasewise.report import json as documents
+from phasewise.report.html.frame import fill
 from phasewise.report.html.growth import growth
 from phasewise.report.html.roofline import basis_class, roofline, roofs
 from phasewise.report.html.roofline import table as roofline_table
@@ -21,75 +15,27 @@ from phasewise.report.view import findings, heading, phases, predicted, request,
 from phasewise.report.view.recap import recap
 from phasewise.report.view.sources import sources
 
-if TYPE_CHECKING:
-    from jinja2 import Environment
-
 
 def render(run: Run) -> str:
     """``run`` as one HTML file: no other file, no network, no library; its JSON document is inside."""
-    script = _asset("page.js")
-    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    return (
-        _environment()
-        .get_template("page.html")
-        .render(
-            run=run,
-            version=__version__,
-            style=Markup(_asset("page.css")),
-            script=Markup(script),
-            script_hash=digest,
-            data=_data(run),
-            request=_request(run),
-            phases=[_phase(run, phase) for phase in heading.PHASES],
-            roofline=roofline(run),
-            roofline_table=roofline_table(run),
-            roofs=[(basis_class(r.basis), words.name(r.basis)) for r in roofs(run)],
-            growths=[(phase, growth(run, phase), phases.points(run, phase)) for phase in heading.PHASES],
-            prediction=_prediction(run),
-            fix_groups=findings.groups(run),
-            rejected=findings.rejected(run),
-            note=findings.note(run),
-            checks=findings.checks(run),
-            tally=findings.tally(run),
-            sources=sources(run),
-            recap=recap(run),
-            headline=heading.headline(run),
-            subject=heading.subject(run),
-            notices=heading.notices(run),
-        )
-    )
-
-
-def _environment() -> Environment:
-    from jinja2 import Environment, PackageLoader, StrictUndefined
-
-    environment = Environment(
-        loader=PackageLoader("phasewise.report.html"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.globals.update(words=words, findings=findings, view_phases=phases, view_request=request)
-    environment.filters.update(clean=words.clean, name=words.name, percent=_percent)
-    return environment
-
-
-def _asset(name: str) -> str:
-    return resources.files("phasewise.report.html").joinpath("templates", name).read_text("utf-8")
-
-
-def _percent(fraction: float) -> str:
-    """A width for a style attribute: a number between 0 and 100, whatever came in."""
-    return f"{100 * min(1.0, max(0.0, fraction)):.2f}%" if words.finite(fraction) else "0%"
-
-
-def _data(run: Run) -> Markup:
-    """The document as JSON that cannot end its script element or open a comment."""
-    text = json.dumps(documents.profile(run), allow_nan=False, separators=(",", ":"))
-    for character in "<>&":
-        text = text.replace(character, f"\\u{ord(character):04x}")
-    return Markup(text)
+    parts = {
+        "run": run,
+        "request": _request(run),
+        "phases": [_phase(run, phase) for phase in heading.PHASES],
+        "roofline": roofline(run),
+        "roofline_table": roofline_table(run),
+        "roofs": [(basis_class(r.basis), words.name(r.basis)) for r in roofs(run)],
+        "growths": [(phase, growth(run, phase), phases.points(run, phase)) for phase in heading.PHASES],
+        "prediction": _prediction(run),
+        "checks": findings.checks(run),
+        "tally": findings.tally(run),
+        "sources": sources(run),
+        "recap": recap(run),
+        "headline": heading.headline(run),
+        "subject": heading.subject(run),
+        "notices": heading.notices(run),
+    }
+    return fill("page.html", documents.profile(run), parts)
 
 
 def _request(run: Run) -> dict[str, Any]:

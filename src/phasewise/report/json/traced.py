@@ -26,8 +26,8 @@ _WHY: dict[str, str] = {
     "context": "no annotation says",
     "squares": "no annotation says",
     "products": "no annotation says",
-    "prefill": "no annotation says",
-    "decode": "no annotation says",
+    "prefill": "no annotation names its prompts",
+    "decode": "no annotation names its generations",
     "host_s": "nothing on the CPU marks it",
     "between_s": "it takes two steps",
     "per_step": "no step was found",
@@ -38,6 +38,7 @@ _WHY: dict[str, str] = {
     "graphs_would_save_s": "it runs in graphs, or has no gaps to close",
     "rank": "the file does not say",
     "world": "the file does not say",
+    "speed_of_light": "not measured: no counters were collected",
     "compute": "not measured: not collected",
     "memory": "not measured: not collected",
     "dram": "not measured: not collected",
@@ -74,9 +75,9 @@ def traced(run: Run) -> dict[str, object]:
             "files": whole["files"],
             "devices": whole["devices"],
             "measured": [_measured(one) for one in found.measured],
-            "fixes": [_fix(fix) for fix in findings.fixes(run)],
+            "fixes": [_fix(run, fix) for fix in findings.fixes(run)],
             "rejected": findings.rejected(run),
-            "fixes_note": run.remedies.note if run.remedies else "",
+            "fixes_note": findings.note(run),
             "model": run.model or Missing("no model is known: give --model"),
             "machine": run.machine or Missing("no accelerator is known: give --on"),
         }
@@ -108,16 +109,12 @@ def _phase(name: TracePhase, phase: TracedPhase, found: Traced) -> dict[str, obj
     absent = {} if view.seen(phase) else dict.fromkeys(phase.__struct_fields__, view.ABSENT)
     own = {key.removeprefix(f"{name}."): why for key, why in found.missing.items()}
     fields = _fields(phase, {**own, **absent})
-    verdict = fields.pop("verdict")
-    assert verdict is not None
+    del fields["verdict"]  # its parts stand beside the phase's own figures, as a profile's do
     return {
         **fields,
         "families": {row.family: _row(row) for row in phase.families},
         "roles": {row.role: _row(row) for row in phase.roles},
-        "speed_of_light": _light(phase.speed_of_light)
-        or Missing(
-            absent.get("speed_of_light", f"not measured: {own.get('speed_of_light', 'no counters were collected')}")
-        ),
+        "speed_of_light": _light(phase.speed_of_light) or fields["speed_of_light"],
         **_verdict(phase.verdict, Missing(absent.get("verdict", "it was not judged"))),
     }
 
@@ -130,9 +127,7 @@ def _verdict(verdict: TraceVerdict | None, why: Missing) -> dict[str, object]:
     null = Missing(verdict.why_null or "not judged")
     used = {one.yardstick: one.value for one in reversed(verdict.utilisations)}
     return {
-        "bound": Missing(verdict.why_null or verdict.why or "nothing tells")
-        if verdict.bound == "unknown"
-        else verdict.bound,
+        "bound": verdict.bound if verdict.bound != "unknown" else Missing(verdict.why or "not told"),
         "why": verdict.why,
         "mfu": used.get("mfu", null),
         "mbu": used.get("mbu", null),
@@ -202,13 +197,13 @@ def _unit(name: str) -> Unit:
     return known.get(name, "1")
 
 
-def _fix(fix: Remedy) -> dict[str, object]:
+def _fix(run: Run, fix: Remedy) -> dict[str, object]:
     return {
         "name": fix.name,
         "phase": fix.phase,
         "buys": fix.buys,
         "saves_s": fix.saves,
-        "saves_share": predicted(fix.saves_share, "1", f"of the {fix.phase} step"),
+        "saves_share": predicted(fix.saves_share, "1", f"{fix.phase}, of {findings.whole(run)}"),
         "step_before_s": reported(fix.step_before, "s", f"{fix.phase} step"),
         "step_after_s": predicted(fix.step_after, "s", f"{fix.phase} step after the change"),
         "why": fix.why,

@@ -105,7 +105,7 @@ def _checks(run: Run, full: bool) -> Iterator[RenderableType]:
 def fixes(run: Run, full: bool) -> Iterator[RenderableType]:
     """What to change, the best first; what was not ranked and why; what would not help."""
     for rank, fix in enumerate(findings.fixes(run), 1):
-        yield _fix(rank, fix, full)
+        yield _fix(rank, fix, findings.whole(run), full)
     if note := findings.note(run):
         yield sentence(note)
     if useless := findings.rejected(run):
@@ -113,8 +113,8 @@ def fixes(run: Run, full: bool) -> Iterator[RenderableType]:
         yield bullets(f"{words.name(one.name)} ({one.phase}): {words.clean(one.reason)}" for one in useless)
 
 
-def _fix(rank: int, fix: Remedy, full: bool) -> RenderableType:
-    saves = findings.saves(fix, request.seconds(fix.saves))
+def _fix(rank: int, fix: Remedy, of: str, full: bool) -> RenderableType:
+    saves = findings.saves(fix, request.seconds(fix.saves), of)
     verify = [sentence(f"verify: {words.clean(fix.verify)}", "dim")] if full else []
     return Group(
         sentence(f"{rank}. {words.name(fix.name)} ({fix.phase}): {findings.BUYS[fix.buys]}", "bold"),

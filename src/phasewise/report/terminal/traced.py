@@ -37,7 +37,7 @@ def traced(run: Run, folder: Path | None = None, full: bool = False) -> Renderab
         *_parts(found),
         section("Who had the time", *_families(found)),
         section("Speed Of Light", *_light(found, full)),
-        section("What to change first", *_fixes(run, full)),
+        section("What to change first", *fixes(run, full)),
         section("Steps", Grid(kernels.steps(found, None if full else kernels.STEPS)), *_lines(view.outside(found))),
         *_top(found, full),
         section("Files and devices", Grid(view.files(found)), Text(""), Grid(view.devices(found))),
@@ -84,13 +84,6 @@ def _light(found: Traced, full: bool) -> Iterator[RenderableType]:
     tables = [phases.speed_of_light(found, pair) for pair in view.pairs(found)]
     each = kernels.measured(found, None if full else kernels.STEPS)
     yield from _spaced([*([table for table in tables if table.rows] or tables[:1]), *([each] if each.rows else [])])
-
-
-def _fixes(run: Run, full: bool) -> Iterator[RenderableType]:
-    if run.remedies is None:
-        yield sentence("No fix is ranked.")
-        return
-    yield from fixes(run, full)
 
 
 def _top(found: Traced, full: bool) -> Iterator[RenderableType]:

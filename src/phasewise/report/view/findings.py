@@ -67,7 +67,7 @@ def note(run: Run) -> str:
     said = words.short(run.remedies.note) if run.remedies else ""
     if said or fixes(run):
         return said
-    if not was_measured(run, "prefill") and not was_measured(run, "decode"):
+    if run.traced is None and not was_measured(run, "prefill") and not was_measured(run, "decode"):
         return "Measure first: phasewise profile. What was not measured is not judged."
     return "No fix is ranked."
 
@@ -82,11 +82,16 @@ def groups(run: Run) -> list[tuple[Buys, tuple[Remedy, ...]]]:
     return [(kind, found) for kind, found in by_kind if found]
 
 
-def saves(fix: Remedy, amount: str) -> str:
+def whole(run: Run) -> str:
+    """What a share that is saved is a share of: the request of a profile, the step of a trace, which has no request."""
+    return "the request" if run.traced is None else "the step"
+
+
+def saves(fix: Remedy, amount: str, of: str) -> str:
     """``saves 954 ms, 51.1% of the request``; ``saves 1.62 s of accelerator time per request``."""
     if fix.buys == "throughput":
         return f"saves {amount} of accelerator time per request"
-    return f"saves {amount}, {words.share(fix.saves_share)} of the request"
+    return f"saves {amount}, {words.share(fix.saves_share)} of {of}"
 
 
 def step_before(fix: Remedy) -> Quantity:
