@@ -70,7 +70,7 @@ def _axes(across: Linear, up: Linear, phase: Phase) -> Markup:
         y = up(value)
         drawn += [
             svg.line(across.start, y, across.end, y, "grid"),
-            svg.text(_LEFT - 8, y + 4, _round(value), "tick", "end"),
+            svg.text(_LEFT - 8, y + 4, svg.duration(value), "tick", "end"),
         ]
     for value in across.ticks():
         x = across(value)
@@ -85,12 +85,6 @@ def _axes(across: Linear, up: Linear, phase: Phase) -> Markup:
         ),
     ]
     return Markup("").join(drawn)
-
-
-def _round(seconds: float) -> str:
-    """A tick's label: 20 ms, not 20.0 ms."""
-    number, _, unit = words.number(seconds, "s").partition(" ")
-    return f"{number.rstrip('0').rstrip('.') if '.' in number else number} {unit}"
 
 
 def _point(x: float, tokens: float, seconds: Quantity, up: Linear, phase: Phase) -> Markup:

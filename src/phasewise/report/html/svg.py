@@ -7,6 +7,8 @@ from typing import NamedTuple, Protocol
 
 from markupsafe import Markup, escape
 
+from phasewise.report.view import words as numbers
+
 
 def tag(name: str, *inside: object, **attributes: object) -> Markup:
     """An SVG element. ``text_anchor`` becomes ``text-anchor``, ``class_`` becomes ``class``; floats get one decimal."""
@@ -35,6 +37,12 @@ def path(points: list[tuple[float, float]], class_: str) -> Markup:
 def text(x: float, y: float, words: str, class_: str, anchor: str = "start") -> Markup:
     """Words at a place."""
     return tag("text", words, x=x, y=y, class_=class_, text_anchor=anchor)
+
+
+def duration(seconds: float) -> str:
+    """A tick's label: 20 ms, not 20.0 ms."""
+    number, _, unit = numbers.number(seconds, "s").partition(" ")
+    return f"{number.rstrip('0').rstrip('.') if '.' in number else number} {unit}"
 
 
 class Scale(Protocol):

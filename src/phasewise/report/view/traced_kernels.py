@@ -96,18 +96,18 @@ def _step(step: TraceStep, full: bool) -> tuple[Cell, ...]:
 
 
 def top(found: Traced, phase: TracePhase, most: int | None) -> Table:
-    """The kernels of a phase with the most time."""
+    """The ``most`` kernels of a phase with the most time; None: all that the record holds, with longer names."""
     rows = found.phases[phase].top[:most]
     return Table(
         title=f"Largest {kernels(found)} of {phase}",
         columns=columns("name", "family", ">time", ">share", ">count", ">median"),
-        rows=tuple(_kernel(row) for row in rows),
+        rows=tuple(_kernel(row, NAME if most else words.NAME) for row in rows),
     )
 
 
-def _kernel(row: KernelRow) -> tuple[Cell, ...]:
+def _kernel(row: KernelRow, longest: int) -> tuple[Cell, ...]:
     return (
-        say(words.clean(row.name, NAME)),
+        say(words.clean(row.name, longest)),
         say(words.name(row.family)),
         give(said(row.gpu_time_s, "s", "sum of its runs")),
         Cell(words.share(row.share), said(row.share, "1", "of the phase's kernel time")),

@@ -138,8 +138,13 @@ def _bound(one: TracedPhase) -> Cell:
 
 
 def _utilisation(one: TracedPhase, yardstick: str) -> Cell:
-    used = next((u for u in one.verdict.utilisations if u.yardstick == yardstick), None) if one.verdict else None
-    return say(words.NOTHING) if used is None else Cell(f"{words.amount(used.value)} {against(used)}", used.value)
+    """The utilisation while the device was busy, and after it the one over the whole step, gaps included."""
+    used = [u for u in one.verdict.utilisations if u.yardstick == yardstick] if one.verdict else []
+    if not used:
+        return say(words.NOTHING)
+    with_gaps = [words.amount(u.value) for u in used[1:] if u.basis == used[0].basis]
+    gaps = f"; gaps included {with_gaps[0]}" if with_gaps else ""
+    return Cell(f"{words.amount(used[0].value)} {against(used[0])}{gaps}", used[0].value)
 
 
 def against(used: Utilisation) -> str:
@@ -163,9 +168,12 @@ def _attention(one: TracedPhase) -> Cell:
 
 
 def reasons(found: Traced, phase: TracePhase) -> tuple[str, ...]:
-    """Why a phase is bound as it is, and why a figure of it is missing; a sentence each."""
+    """Why a phase is bound as it is, why a figure of it is missing, and what was assumed; a sentence each."""
     verdict = found.phases[phase].verdict
-    return tuple(words.clean(text) for text in (verdict.why, verdict.why_null) if text) if verdict else ()
+    if verdict is None:
+        return ()
+    missing = f"No MFU, MBU or floor: {verdict.why_null}." if verdict.why_null else ""
+    return tuple(words.clean(text) for text in (verdict.why, missing, *verdict.notes) if text)
 
 
 def title(found: Traced, phase: TracePhase) -> str:
