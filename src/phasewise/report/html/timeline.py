@@ -127,7 +127,7 @@ def window(steps: Sequence[TraceStep]) -> float:
 
 
 def enlarged(step: TraceStep, bars: Sequence[Bar], length: float, colours: Mapping[str, int]) -> Markup:
-    """A whole step above, and ``length`` seconds from its middle below, where each kernel and each gap has its width."""
+    """A whole step above; below ``length`` seconds from its middle, where each kernel and each gap has its width."""
     whole, close = Linear(step.span_s, 1.0, _CARD - 1), Linear(length, 1.0, _CARD - 1)
     start = step.start_s + (step.span_s - length) / 2
     shown = [bar for bar in bars if bar.start_s < start + length and bar.start_s + bar.length_s > start]
@@ -137,10 +137,8 @@ def enlarged(step: TraceStep, bars: Sequence[Bar], length: float, colours: Mappi
         "svg",
         _merged(bars, whole, step.start_s, 4, _HIGH, colours),
         _axis(whole, _HIGH + 4),
-        *(
-            svg.line(x, _HIGH + 4, end, below - _HIGH - 6, "zoom")
-            for x, end in zip(edges, (1.0, _CARD - 1), strict=True)
-        ),
+        svg.line(edges[0], _HIGH + 4, 1.0, below, "zoom"),
+        svg.line(edges[1], _HIGH + 4, _CARD - 1, below, "zoom"),
         *(_titled(bar, close, start, below, colours) for bar in shown[:_TITLED]),
         _merged([_cut(bar, start, length) for bar in shown[_TITLED:]], close, start, below, _HIGH, colours),
         _axis(close, below + _HIGH),

@@ -42,6 +42,7 @@ def render(run: Run) -> str:
         "legend": [(words.name(name), f"f{at}") for name, at in colours.items()],
         "overview": timeline.overview(found, colours),
         "timeline_note": words.clean(found.timeline_note or found.missing.get("timeline", "")),
+        "lights": phases.lights(found),
         "measured": kernels.measured(found, _ROWS),
         "steps": kernels.steps(found, _ROWS),
         "outside": view.outside(found),
@@ -79,7 +80,6 @@ def _pair(found: Traced, pair: view.Pair) -> dict[str, Any]:
         "columns": phases.side_by_side(found, pair),
         "families": _families(found, pair),
         "tables": (kernels.families(found, pair), kernels.roles(found, pair)),
-        "light": phases.speed_of_light(found, pair),
     }
 
 

@@ -81,9 +81,8 @@ def _families(found: Traced) -> Iterator[RenderableType]:
 
 
 def _light(found: Traced, full: bool) -> Iterator[RenderableType]:
-    tables = [phases.speed_of_light(found, pair) for pair in view.pairs(found)]
     each = kernels.measured(found, None if full else kernels.STEPS)
-    yield from _spaced([*([table for table in tables if table.rows] or tables[:1]), *([each] if each.rows else [])])
+    yield from _spaced([*phases.lights(found), *([each] if each.rows else [])])
 
 
 def _top(found: Traced, full: bool) -> Iterator[RenderableType]:

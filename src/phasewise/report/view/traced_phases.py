@@ -9,7 +9,7 @@ from phasewise.record.quantity import Quantity
 from phasewise.record.trace import Gaps, LaunchCost, Traced, TracedPhase, TracePart, TracePhase
 from phasewise.report.view import words
 from phasewise.report.view.table import Cell, Part, Table, columns, give, say
-from phasewise.report.view.traced import ABSENT, NOT_MEASURED, PARTS, Pair, device, kernels, percent, said, seen
+from phasewise.report.view.traced import ABSENT, NOT_MEASURED, PARTS, Pair, device, kernels, pairs, percent, said, seen
 
 _PACKED = 0.05
 """Idle part of a phase's span up to which its kernels are called packed."""
@@ -198,6 +198,12 @@ def parts(found: Traced, phase: TracePhase) -> tuple[Part, ...]:
 
 def _key(part: TracePart, side: str) -> str:
     return {"floor": side, "kernels": "kernel", "launches": "overhead"}.get(part.name, part.name)
+
+
+def lights(found: Traced) -> list[Table]:
+    """Speed Of Light of each pair with counters; where there are none, the one table that says so."""
+    tables = [speed_of_light(found, pair) for pair in pairs(found)]
+    return [table for table in tables if table.rows] or tables[:1]
 
 
 def speed_of_light(found: Traced, pair: Pair) -> Table:
