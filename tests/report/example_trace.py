@@ -409,8 +409,19 @@ def eager() -> Run:
         ),
     )
     steps = tuple(
-        change(STEPS[0], phase="unknown", label="", evidence=("rhythm of 768 kernels",), confidence=0.4, start_s=t)
-        for t in (0.0, 0.05)
+        change(
+            STEPS[0],
+            phase="unknown",
+            label="",
+            evidence=("rhythm of 768 kernels",),
+            confidence=0.4,
+            start_s=t,
+            span_s=0.042,
+            kernels=768,
+            requests=None,
+            tokens=None,
+        )
+        for t in (0.0, 0.042)
     )
     bars = layers(0.0, 84e-3, "gpu 0", 0.86)
     return change(

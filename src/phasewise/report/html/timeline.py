@@ -127,9 +127,10 @@ def window(steps: Sequence[TraceStep]) -> float:
 
 
 def enlarged(step: TraceStep, bars: Sequence[Bar], length: float, colours: Mapping[str, int]) -> Markup:
-    """A whole step above; below ``length`` seconds from its middle, where each kernel and each gap has its width."""
+    """A whole step above; below it ``length`` seconds from a kernel in its middle, wide enough to see gaps."""
     whole, close = Linear(step.span_s, 1.0, _CARD - 1), Linear(length, 1.0, _CARD - 1)
-    start = step.start_s + (step.span_s - length) / 2
+    middle = step.start_s + (step.span_s - length) / 2
+    start = min((bar.start_s for bar in bars), key=lambda at: abs(at - middle))
     shown = [bar for bar in bars if bar.start_s < start + length and bar.start_s + bar.length_s > start]
     edges = whole(start - step.start_s), whole(start - step.start_s + length)
     below = 2 * _HIGH + 40
