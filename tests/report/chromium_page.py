@@ -142,3 +142,35 @@ def chromium() -> Iterator[Page]:
                 os.killpg(browser.pid, signal.SIGKILL)  # its renderers, should one have outlived it
             for fd in ends:
                 os.close(fd)
+
+
+def text(page: Page, selector: str) -> str:
+    return " ".join(str(page.value(f"document.querySelector({json.dumps(selector)}).innerText")).split())
+
+
+def quiet(browser: Page, tmp_path: Path) -> None:
+    """The page complained of nothing and asked nobody."""
+    assert browser.complaints() == []
+    assert browser.requests() == [(tmp_path / "report.html").as_uri()]
+
+
+CONTRAST = """(() => {
+  const canvas = document.createElement('canvas').getContext('2d');
+  const rgb = (colour) => { canvas.clearRect(0, 0, 1, 1); canvas.fillStyle = colour; canvas.fillRect(0, 0, 1, 1);
+    return canvas.getImageData(0, 0, 1, 1).data; };
+  const linear = (v) => v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4;
+  const luminance = (colour) => { const [r, g, b] = [...rgb(colour)].map((v) => linear(v / 255));
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b; };
+  const behind = (element) => { for (let e = element; e; e = e.parentElement) {
+    const colour = getComputedStyle(e).backgroundColor; if (rgb(colour)[3]) return colour; } return 'white'; };
+  let worst = {ratio: 99};
+  for (const element of document.querySelectorAll('body *:not(title, script)')) {
+    if (![...element.childNodes].some((n) => n.nodeType === 3 && n.data.trim())) continue;
+    const style = getComputedStyle(element), colour = element.closest('svg') ? style.fill : style.color;
+    const [a, b] = [luminance(colour), luminance(behind(element))].sort((x, y) => y - x);
+    const ratio = (a + 0.05) / (b + 0.05);
+    if (ratio < worst.ratio) worst = {ratio, text: element.textContent.slice(0, 60), colour};
+  }
+  return worst;
+})()"""
+"""The text that is hardest to read against what is behind it, with its contrast."""

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import chromium_page
 import pytest
+from chromium_page import CONTRAST, quiet, text
 from example_run import cpu, forecast, h100, hostile, nothing
 
 from phasewise.record.run import Run
@@ -20,24 +19,10 @@ from phasewise.report.view import heading
 pytestmark = pytest.mark.slow
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator[chromium_page.Page]:
-    if chromium_page.BINARY is None:
-        if os.environ.get("CI") == "true":
-            pytest.fail("CI has no chromium: .ci/run installs the Debian package chromium")
-        pytest.skip("skipped: no chromium on this machine (Debian package chromium)")
-    with chromium_page.chromium() as page:
-        yield page
-
-
 def shown(page: chromium_page.Page, tmp_path: Path, run: Run, scheme: str, width: int = 1200) -> None:
     file = tmp_path / "report.html"
     file.write_text(html.render(run), encoding="utf-8")
     page.open(file, scheme, width)
-
-
-def text(page: chromium_page.Page, selector: str) -> str:
-    return " ".join(str(page.value(f"document.querySelector({json.dumps(selector)}).innerText")).split())
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -77,11 +62,6 @@ def test_the_watch_sees_what_a_page_does(browser: chromium_page.Page, tmp_path: 
     assert "http://127.0.0.1:9/x.png" in browser.requests()
 
 
-def quiet(browser: chromium_page.Page, tmp_path: Path) -> None:
-    assert browser.complaints() == []
-    assert browser.requests() == [(tmp_path / "report.html").as_uri()]
-
-
 def test_both_themes_and_the_switch(browser: chromium_page.Page, tmp_path: Path) -> None:
     background = "getComputedStyle(document.body).backgroundColor"
     shown(browser, tmp_path, h100(), "light")
@@ -102,27 +82,6 @@ def test_text_can_be_read_against_its_background(browser: chromium_page.Page, tm
     shown(browser, tmp_path, h100(), scheme)
     worst = browser.value(CONTRAST)
     assert worst["ratio"] >= 4.5, worst
-
-
-CONTRAST = """(() => {
-  const canvas = document.createElement('canvas').getContext('2d');
-  const rgb = (colour) => { canvas.clearRect(0, 0, 1, 1); canvas.fillStyle = colour; canvas.fillRect(0, 0, 1, 1);
-    return canvas.getImageData(0, 0, 1, 1).data; };
-  const linear = (v) => v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4;
-  const luminance = (colour) => { const [r, g, b] = [...rgb(colour)].map((v) => linear(v / 255));
-    return 0.2126 * r + 0.7152 * g + 0.0722 * b; };
-  const behind = (element) => { for (let e = element; e; e = e.parentElement) {
-    const colour = getComputedStyle(e).backgroundColor; if (rgb(colour)[3]) return colour; } return 'white'; };
-  let worst = {ratio: 99};
-  for (const element of document.querySelectorAll('body *:not(title, script)')) {
-    if (![...element.childNodes].some((n) => n.nodeType === 3 && n.data.trim())) continue;
-    const style = getComputedStyle(element), colour = element.closest('svg') ? style.fill : style.color;
-    const [a, b] = [luminance(colour), luminance(behind(element))].sort((x, y) => y - x);
-    const ratio = (a + 0.05) / (b + 0.05);
-    if (ratio < worst.ratio) worst = {ratio, text: element.textContent.slice(0, 60), colour};
-  }
-  return worst;
-})()"""
 
 
 @pytest.mark.parametrize("width", [420, 760, 1200])

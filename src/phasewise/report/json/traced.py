@@ -123,7 +123,7 @@ def _verdict(verdict: TraceVerdict | None, why: Missing) -> dict[str, object]:
     """Bound, utilisations, floor and parts, under the names that a profile has for them."""
     if verdict is None:
         keys = ("bound", "why", "mfu", "mbu", "step_s", "floor_s", "attention_share", "attention_share_predicted")
-        return {**dict.fromkeys(keys, why), "judged_steps": 0, "utilisations": [], "parts": []}
+        return {**dict.fromkeys(keys, why), "judged_steps": _judged(0), "utilisations": [], "parts": []}
     null = Missing(verdict.why_null or "not judged")
     used = {one.yardstick: one.value for one in reversed(verdict.utilisations)}
     return {
@@ -133,7 +133,7 @@ def _verdict(verdict: TraceVerdict | None, why: Missing) -> dict[str, object]:
         "mbu": used.get("mbu", null),
         "step_s": verdict.step or null,
         "floor_s": verdict.floor or null,
-        "judged_steps": reported(verdict.steps, "1", "steps with token counts"),
+        "judged_steps": _judged(verdict.steps),
         "utilisations": verdict.utilisations,
         "parts": [
             {
@@ -147,6 +147,10 @@ def _verdict(verdict: TraceVerdict | None, why: Missing) -> dict[str, object]:
         "attention_share_predicted": verdict.attention_predicted or null,
         "alarm": verdict.alarm or Missing("no utilisation is over 100%"),
     }
+
+
+def _judged(steps: int) -> Quantity:
+    return reported(steps, "1", "steps that the verdict is of")
 
 
 def _row(row: FamilyRow | RoleRow) -> dict[str, object]:
