@@ -122,7 +122,9 @@ def test_what_is_not_in_the_trace_is_null_not_zero() -> None:
     for key in ("busy_fraction", "bound", "mfu", "tokens", "gaps", "speed_of_light", "median_kernel_s"):
         assert at(document, f"phases.prefill.{key}") is None
         assert reasons[f"phases.prefill.{key}"] == "not in this trace"
-    assert reasons["phases.decode.speed_of_light"] == "no counters in this trace", "the record's own reason wins"
+    assert reasons["phases.decode.speed_of_light"] == "not measured: the files hold no counters", (
+        "the record's own reason wins"
+    )
 
 
 def test_an_unknown_bound_is_null_with_its_reason() -> None:

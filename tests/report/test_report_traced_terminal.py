@@ -176,7 +176,7 @@ def test_the_short_form_shows_some_steps_and_the_full_one_all() -> None:
 
 def test_fixes_are_of_the_step_not_of_a_request() -> None:
     text = flat(to_text(traced(sglang())))
-    assert "saves 2.30 ms (1.90 to 2.60 ms), 22.0% of the step; decode step 10.4 ms, then 8.15 ms (predicted)" in text
+    assert "saves 2.30 ms (1.90 to 2.60 ms), 22.0% of all steps; decode step 10.4 ms, then 8.15 ms (predicted)" in text
     assert "measure first" not in text.lower()
     assert "No fix is ranked." in to_text(traced(only_decode()))
 

@@ -21,6 +21,9 @@ _WIDTH, _LEFT, _ROW, _BAR = 1080.0, 92.0, 30.0, 22.0
 _CARD, _HIGH, _TITLED = 520.0, 36.0, 700
 """Width of an enlarged step, height of its bars, and how many of them say what they are when pointed at."""
 
+_WHOLE = 0.9
+"""Bars for each kernel of a step from which it counts as drawn: on a long trace one bar stands for many kernels."""
+
 _THIN = 0.3
 """Least width of a bar, so that a short kernel is still seen."""
 
@@ -75,15 +78,19 @@ def _class(kind: str, colours: Mapping[str, int]) -> str:
 def _merged(
     bars: Sequence[Bar], across: Linear, start: float, y: float, height: float, colours: Mapping[str, int]
 ) -> Markup:
-    """Bars as one path a colour: thousands of them stay light."""
+    """Bars as one path a colour: thousands of them stay light. What has most of the time lies on top, since bars that
+    are thinner than a pixel cover each other.
+    """
     drawn: dict[str, list[str]] = {}
+    times: dict[str, float] = {}
     for bar in bars:
         x = across(bar.start_s - start)
         width = max(_THIN, across(bar.start_s - start + bar.length_s) - x)
-        drawn.setdefault(_class(bar.kind, colours), []).append(
-            f"M{x:.2f} {y:.0f}h{width:.2f}v{height:.0f}h-{width:.2f}z"
-        )
-    return Markup("").join(tag("path", d="".join(paths), class_=class_) for class_, paths in drawn.items())
+        class_ = _class(bar.kind, colours)
+        drawn.setdefault(class_, []).append(f"M{x:.2f} {y:.0f}h{width:.2f}v{height:.0f}h-{width:.2f}z")
+        times[class_] = times.get(class_, 0.0) + bar.length_s
+    order = sorted(drawn, key=lambda class_: times[class_])
+    return Markup("").join(tag("path", d="".join(drawn[class_]), class_=class_) for class_ in order)
 
 
 def _axis(across: Linear, y: float) -> Markup:
@@ -97,12 +104,12 @@ def _axis(across: Linear, y: float) -> Markup:
 
 
 def chosen(found: Traced, phase: TracePhase) -> tuple[TraceStep, list[Bar]] | None:
-    """The step of ``phase`` that the timeline shows in most detail, and its bars on one device; None when none is."""
+    """The step of ``phase`` with the most bars on one device, and these; None when none is drawn kernel by kernel."""
     best: tuple[TraceStep, list[Bar]] | None = None
     for step in found.steps:
         if step.phase == phase and step.span_s > 0:
             bars = _inside(found, step)
-            if bars and (best is None or len(bars) > len(best[1])):
+            if len(bars) >= max(1.0, _WHOLE * step.kernels) and (best is None or len(bars) > len(best[1])):
                 best = step, bars
     return best
 

@@ -40,9 +40,8 @@ def traced(run: Run, folder: Path | None = None, full: bool = False) -> Renderab
         section("What to change first", *fixes(run, full)),
         section("Steps", Grid(kernels.steps(found, None if full else kernels.STEPS)), *_lines(view.outside(found))),
         *_top(found, full),
-        section("Files and devices", Grid(view.files(found)), Text(""), Grid(view.devices(found))),
+        section("Files and devices", Grid(view.files(found)), Text(""), Grid(view.devices(found)), *kept(folder, full)),
         section(f"Health of the trace: {view.tally(found)}", *_health(found, full)),
-        *([section("Read again", *kept(folder, full))] if folder is not None else []),
         section("Recap", Grid(view.recap(run, found))),
     )
 

@@ -83,8 +83,8 @@ def groups(run: Run) -> list[tuple[Buys, tuple[Remedy, ...]]]:
 
 
 def whole(run: Run) -> str:
-    """What a share that is saved is a share of: the request of a profile, the step of a trace, which has no request."""
-    return "the request" if run.traced is None else "the step"
+    """What a share that is saved is a share of: the stated request, or the steps of a trace, which has no request."""
+    return "the request" if run.traced is None else "all steps"
 
 
 def saves(fix: Remedy, amount: str, of: str) -> str:

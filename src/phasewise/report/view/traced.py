@@ -136,11 +136,16 @@ def passed(found: Traced) -> str:
 
 
 def unmeasured(found: Traced) -> tuple[str, ...]:
-    """What the trace does not hold, and why; a sentence each."""
-    return tuple(
-        f"{words.name(name).replace('_', ' ').capitalize()}: {NOT_MEASURED} ({words.clean(reason)})."
-        for name, reason in found.missing.items()
-    )
+    """What the trace does not hold, and why; a sentence for each reason."""
+    names: dict[str, list[str]] = {}
+    for name, reason in found.missing.items():
+        names.setdefault(words.clean(reason).removeprefix(f"{NOT_MEASURED}: "), []).append(_called(name))
+    return tuple(f"{words.listed(many).capitalize()}: {NOT_MEASURED} ({reason})." for reason, many in names.items())
+
+
+def _called(field: str) -> str:
+    """A field of the record in words: ``busy_fraction`` is ``busy fraction``, ``span_s`` is ``span``."""
+    return words.name(field).removesuffix("_s").replace("_", " ")
 
 
 def files(found: Traced) -> Table:

@@ -11,8 +11,8 @@ from phasewise.report.view.traced import ABSENT, NOT_MEASURED, Pair, kernels, pe
 
 Sides = Sequence[Mapping[str, FamilyRow | RoleRow]]
 
-STEPS, KERNELS, NAME = 8, 5, 60
-"""Steps and kernels that the short form shows, and characters of a kernel's name in a table."""
+STEPS, KERNELS, NAME, EVIDENCE = 8, 5, 60, 40
+"""Steps and kernels that the short form shows, and characters of a kernel's name and of a step's evidence in it."""
 
 PALETTE = 9
 """Colours that families can be told apart by; every further family looks alike."""
@@ -38,7 +38,8 @@ def _beside(found: Traced, pair: Pair, what: str, sides: Sides) -> Table:
         title=what.capitalize(),
         columns=columns(what, *heads),
         rows=tuple(
-            (say(words.name(name)), *(cell for side in sides for cell in _three(side.get(name)))) for name in names
+            (say(words.name(name) or "not told"), *(cell for side in sides for cell in _three(side.get(name))))
+            for name in names
         ),
         note=f"{ABSENT.capitalize()}: {absent}." if absent else "",
     )
@@ -81,7 +82,7 @@ def steps(found: Traced, most: int | None) -> Table:
 
 def _step(step: TraceStep, full: bool) -> tuple[Cell, ...]:
     verify = " (verify)" if step.speculative else ""
-    evidence = step.evidence if full else step.evidence[:1]
+    evidence = step.evidence if full else [words.clean(one, EVIDENCE) for one in step.evidence[:1]]
     sure = f" ({words.number(step.confidence, '1', 2)} sure)"
     return (
         say(f"{step.phase}{verify}"),
@@ -91,7 +92,7 @@ def _step(step: TraceStep, full: bool) -> tuple[Cell, ...]:
         Cell(words.count(step.graph_launches)),
         Cell("" if step.requests is None else words.count(step.requests)),
         Cell("" if step.tokens is None else words.count(step.tokens)),
-        say("; ".join(words.clean(one, NAME) for one in evidence) + sure),
+        say("; ".join(map(words.clean, evidence)) + sure),
     )
 
 
