@@ -41,8 +41,9 @@ _SHEET = {
     "mfu": Quantity(value=1307.4e12, unit="FLOP/s", provenance="datasheet", source="MI300X datasheet, dense bf16"),
     "mbu": Quantity(value=5.3e12, unit="B/s", provenance="datasheet", source="MI300X datasheet"),
 }
-LAYER = ("norm", "gemm", "rope", "attention", "gemm", "norm", "gemm", "activation", "gemm")
-_WEIGHT = {"norm": 1, "gemm": 10, "rope": 1, "attention": 3, "activation": 2}
+LAYER = ("norm", "gemm", "copy", "norm", "norm", "rope", "copy", "attention", "attention", "gemm", "norm", "gemm")
+LAYER += ("activation", "gemm", "copy")
+_WEIGHT = {"norm": 1, "gemm": 10, "rope": 1, "attention": 3, "activation": 2, "copy": 1}
 
 ABSENT = TracedPhase(
     steps=0,
@@ -423,7 +424,7 @@ def eager() -> Run:
         )
         for t in (0.0, 0.042)
     )
-    bars = layers(0.0, 84e-3, "gpu 0", 0.86)
+    bars = (*layers(0.0, 0.042, "gpu 0", 0.86, 52), *layers(0.042, 0.042, "gpu 0", 0.86, 52))
     return change(
         with_trace(
             with_phases(sglang(), prefill=ABSENT, decode=ABSENT, unknown=phase),
@@ -500,7 +501,7 @@ def counters() -> Run:
 def ranks(count: int = 800) -> Run:
     """Two ranks, many steps, a crowded timeline, mixed steps: as large as a record gets."""
     many = tuple(change(STEPS[1], rank=i % 2, start_s=i * 0.011) for i in range(count))
-    bars = tuple(bar for i in range(10) for bar in layers(i * 0.011, 0.0105, f"rank {i % 2} gpu {i % 2}", 0.05))[:3_000]
+    bars = tuple(bar for i in range(6) for bar in layers(i * 0.011, 0.0105, f"rank {i % 2} gpu {i % 2}", 0.05))[:3_000]
     files = tuple(
         change(of(sglang()).files[0], name=f"rank{i}.json.gz", rank=i, world=2, devices=("AMD MI300X",)) for i in (0, 1)
     )

@@ -122,7 +122,7 @@ def test_a_step_is_enlarged_to_one_scale_for_both_phases() -> None:
     assert all(picked)
     steps = [one[0] for one in picked if one]
     assert [step.phase for step in steps] == ["prefill", "decode"]
-    assert [len(one[1]) for one in picked if one] == [324, 324], "36 layers of nine kernels, the band is no kernel"
+    assert [len(one[1]) for one in picked if one] == [540, 540], "36 layers of 15 kernels, the band is no kernel"
     assert timeline.window(steps) == pytest.approx(500e-6), "a twelfth of 10.45 ms, rounded down"
     pictures = [str(timeline.enlarged(*one, 500e-6, colours(found))) for one in picked if one]
     prefill, decode = (picture.count("<title>") for picture in pictures)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from phasewise.record.observation import Phase
 from phasewise.record.quantity import Quantity, reported
 from phasewise.record.run import Run
-from phasewise.record.trace import Health, Traced, TracedPhase, TracePhase
+from phasewise.record.trace import Health, Traced, TracedPhase, TracePart, TracePhase, TraceVerdict
 from phasewise.report.view import findings, heading, words
 from phasewise.report.view.heading import PHASES, Notice
 from phasewise.report.view.table import Cell, Table, columns, give, say
@@ -22,16 +22,6 @@ REST: Pair = ("mixed", "unknown")
 ABSENT = "not in this trace"
 NOT_MEASURED = "not measured"
 """Never a zero: what a trace does not hold was not seen to be nothing."""
-
-PARTS = {
-    "floor": "floor",
-    "kernels": "kernels beyond the floor",
-    "communication": "communication",
-    "copies": "copies",
-    "launches": "launches",
-    "host": "host",
-}
-"""What a part of a step is called."""
 
 _MOST_FIXES = 3
 
@@ -225,6 +215,11 @@ def outside(found: Traced) -> str:
     return f"{words.count(found.outside_kernels)} {kernels(found)} ({took}) belong to no step."
 
 
+def part(one: TracePart, verdict: TraceVerdict) -> str:
+    """What a part of a step is called; without a floor, kernels are all that they took."""
+    return "kernels beyond the floor" if one.name == "kernels" and verdict.floor else one.name
+
+
 def recap(run: Run, found: Traced) -> Table:
     """Bound, yardstick, value, floor and fixes of prefill beside decode."""
     sides = [_column(run, found, phase) for phase in PHASES]
@@ -247,7 +242,7 @@ def _column(run: Run, found: Traced, phase: Phase) -> tuple[Cell, ...]:
         value = Cell(f"{words.amount(first.value)}{', not to be believed' if verdict.alarm else ''}", first.value)
     bound = words.BOUNDS[verdict.bound]
     if verdict.parts:
-        bound = f"{bound}; {PARTS[verdict.parts[0].name]} {words.share(verdict.parts[0].fraction)} of the step"
+        bound = f"{bound}; {part(verdict.parts[0], verdict)} {words.share(verdict.parts[0].fraction)} of the step"
     floor = Cell(words.NOTHING)
     if verdict.floor is not None:
         floor = Cell(f"{words.amount(verdict.floor)} of {words.amount(verdict.step)}", verdict.floor)

@@ -37,12 +37,14 @@ def _beside(found: Traced, pair: Pair, what: str, sides: Sides) -> Table:
     return Table(
         title=what.capitalize(),
         columns=columns(what, *heads),
-        rows=tuple(
-            (say(words.name(name) or "not told"), *(cell for side in sides for cell in _three(side.get(name))))
-            for name in names
-        ),
+        rows=tuple((_named(name), *(cell for side in sides for cell in _three(side.get(name)))) for name in names),
         note=f"{ABSENT.capitalize()}: {absent}." if absent else "",
     )
+
+
+def _named(name: str) -> Cell:
+    """A family or a place; kernels whose place cannot be told have none."""
+    return say(words.name(name) or "not told")
 
 
 def _both(sides: Sides, name: str) -> float:

@@ -9,7 +9,7 @@ from phasewise.record.quantity import Quantity
 from phasewise.record.trace import Gaps, LaunchCost, Traced, TracedPhase, TracePart, TracePhase
 from phasewise.report.view import words
 from phasewise.report.view.table import Cell, Part, Table, columns, give, say
-from phasewise.report.view.traced import ABSENT, NOT_MEASURED, PARTS, Pair, device, kernels, pairs, percent, said, seen
+from phasewise.report.view.traced import ABSENT, NOT_MEASURED, Pair, device, kernels, pairs, part, percent, said, seen
 
 _PACKED = 0.05
 """Idle part of a phase's span up to which its kernels are called packed."""
@@ -172,7 +172,8 @@ def reasons(found: Traced, phase: TracePhase) -> tuple[str, ...]:
     verdict = found.phases[phase].verdict
     if verdict is None:
         return ()
-    missing = f"No MFU, MBU or floor: {verdict.why_null}." if verdict.why_null else ""
+    told = verdict.why_null in verdict.why
+    missing = "" if told else f"No MFU, MBU or floor: {verdict.why_null}."
     return tuple(words.clean(text) for text in (verdict.why, missing, *verdict.notes) if text)
 
 
@@ -191,13 +192,13 @@ def parts(found: Traced, phase: TracePhase) -> tuple[Part, ...]:
         return ()
     side = "compute" if verdict.utilisations and verdict.utilisations[0].yardstick == "mfu" else "memory"
     return tuple(
-        Part(key=_key(part, side), label=PARTS[part.name], seconds=part.seconds, fraction=part.fraction)
-        for part in verdict.parts
+        Part(key=_key(one, side), label=part(one, verdict), seconds=one.seconds, fraction=one.fraction)
+        for one in verdict.parts
     )
 
 
-def _key(part: TracePart, side: str) -> str:
-    return {"floor": side, "kernels": "kernel", "launches": "overhead"}.get(part.name, part.name)
+def _key(one: TracePart, side: str) -> str:
+    return {"floor": side, "kernels": "kernel", "launches": "overhead"}.get(one.name, one.name)
 
 
 def lights(found: Traced) -> list[Table]:
