@@ -11,9 +11,11 @@ from phasewise.report.html.frame import fill
 from phasewise.report.json.traced import traced as document
 from phasewise.report.view import traced as view
 from phasewise.report.view import traced_kernels as kernels
+from phasewise.report.view import traced_light as light
 from phasewise.report.view import traced_phases as phases
 from phasewise.report.view import words
 from phasewise.report.view.sources import sources
+from phasewise.report.view.traced_recap import recap
 
 _ROWS = 100
 """Steps and kernels with counters that a page holds; --json has all."""
@@ -42,7 +44,7 @@ def render(run: Run) -> str:
         "legend": [(words.name(name), f"f{at}") for name, at in colours.items()],
         "overview": timeline.overview(found, colours),
         "timeline_note": words.clean(found.timeline_note or found.missing.get("timeline", "")),
-        "lights": phases.lights(found),
+        "lights": light.lights(found),
         "measured": kernels.measured(found, _ROWS),
         "steps": kernels.steps(found, _ROWS),
         "outside": view.outside(found),
@@ -51,7 +53,7 @@ def render(run: Run) -> str:
         "health": view.health(found),
         "tally": view.tally(found),
         "sources": sources(run),
-        "recap": view.recap(run, found),
+        "recap": recap(run, found),
     }
     return fill("traced.html", _light(document(run)), parts)
 

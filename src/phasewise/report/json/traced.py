@@ -7,45 +7,26 @@ import msgspec
 from phasewise.record.quantity import Quantity, predicted, reported
 from phasewise.record.remedies import Remedy
 from phasewise.record.run import Run
-from phasewise.record.trace import FamilyRow, RoleRow, SpeedOfLight, Traced, TracedPhase, TracePhase, TraceVerdict
+from phasewise.record.trace import (
+    FamilyRow,
+    MeasuredKernel,
+    RoleRow,
+    SpeedOfLight,
+    Traced,
+    TracedPhase,
+    TracePhase,
+    TraceVerdict,
+)
 from phasewise.report.json.leaves import Missing, document
+from phasewise.report.json.traced_fields import fields
 from phasewise.report.view import findings
 from phasewise.report.view import traced as view
+from phasewise.report.view.traced_recap import recap
 from phasewise.units import Unit
 
 _TIMELINE: dict[str, Unit] = {"start_s": "s", "length_s": "s"}
-_INDEX = ("rank", "device", "world")
-"""Numbers that name a thing: they have no unit, and come from nowhere but the file."""
-
 _PERCENT = ("compute", "memory", "dram")
 """Percentages of Nsight Compute; in the document they are ratios, as every other share is."""
-
-_WHY: dict[str, str] = {
-    "requests": "no annotation says",
-    "tokens": "no annotation says",
-    "context": "no annotation says",
-    "squares": "no annotation says",
-    "products": "no annotation says",
-    "prefill": "no annotation names its prompts",
-    "decode": "no annotation names its generations",
-    "host_s": "nothing on the CPU marks it",
-    "between_s": "it takes two steps",
-    "per_step": "no step was found",
-    "kernels_per_step": "no step was found",
-    "median_kernel_s": "no kernel is listed",
-    "median_s": "no launch call was recorded",
-    "delay_s": "no kernel could be led back to its launch call",
-    "graphs_would_save_s": "it runs in graphs, or has no gaps to close",
-    "rank": "the file does not say",
-    "world": "the file does not say",
-    "speed_of_light": "not measured: no counters were collected",
-    "compute": "not measured: not collected",
-    "memory": "not measured: not collected",
-    "dram": "not measured: not collected",
-    "waves": "not measured: not collected",
-    "duration_s": "not measured: not collected",
-}
-"""Why a field of a trace is null, by its name, where the record does not say so itself."""
 
 
 def traced(run: Run) -> dict[str, object]:
@@ -57,8 +38,8 @@ def traced(run: Run) -> dict[str, object]:
     found = run.traced
     if found is None:
         raise ValueError("this run holds no trace")
-    table = view.recap(run, found)
-    whole = _fields(found, found.missing)
+    table = recap(run, found)
+    whole = fields(found, found.missing, *_TOTALS, "steps", "files", "devices", "outside_s", "outside_kernels")
     tree = document(
         {
             "schema": run.schema,
@@ -74,7 +55,7 @@ def traced(run: Run) -> dict[str, object]:
             "health": found.health,
             "files": whole["files"],
             "devices": whole["devices"],
-            "measured": [_measured(one) for one in found.measured],
+            "measured": [_ratios(one) for one in found.measured],
             "fixes": [_fix(run, fix) for fix in findings.fixes(run)],
             "rejected": findings.rejected(run),
             "fixes_note": findings.note(run),
@@ -108,13 +89,15 @@ _TOTALS = (
 def _phase(name: TracePhase, phase: TracedPhase, found: Traced) -> dict[str, object]:
     absent = {} if view.seen(phase) else dict.fromkeys(phase.__struct_fields__, view.ABSENT)
     own = {key.removeprefix(f"{name}."): why for key, why in found.missing.items()}
-    fields = _fields(phase, {**own, **absent})
-    del fields["verdict"]  # its parts stand beside the phase's own figures, as a profile's do
+    names = [name for name in phase.__struct_fields__ if name not in ("families", "roles", "speed_of_light", "verdict")]
+    why = {**own, **absent}
     return {
-        **fields,
+        **fields(phase, why, *names),
         "families": {row.family: _row(row) for row in phase.families},
-        "roles": {row.role: _row(row) for row in phase.roles},
-        "speed_of_light": _light(phase.speed_of_light) or fields["speed_of_light"],
+        "roles": {row.role or "not told": _row(row) for row in phase.roles},
+        "speed_of_light": _ratios(phase.speed_of_light)
+        if phase.speed_of_light
+        else fields(phase, why, "speed_of_light")["speed_of_light"],
         **_verdict(phase.verdict, Missing(absent.get("verdict", "it was not judged"))),
     }
 
@@ -123,7 +106,7 @@ def _verdict(verdict: TraceVerdict | None, why: Missing) -> dict[str, object]:
     """Bound, utilisations, floor and parts, under the names that a profile has for them."""
     if verdict is None:
         keys = ("bound", "why", "mfu", "mbu", "step_s", "floor_s", "attention_share", "attention_share_predicted")
-        return {**dict.fromkeys(keys, why), "judged_steps": _judged(0), "utilisations": [], "parts": []}
+        return {**dict.fromkeys(keys, why), "judged_steps": _judged(0), "utilisations": [], "notes": [], "parts": []}
     null = Missing(verdict.why_null or "not judged")
     used = {one.yardstick: one.value for one in reversed(verdict.utilisations)}
     return {
@@ -135,6 +118,7 @@ def _verdict(verdict: TraceVerdict | None, why: Missing) -> dict[str, object]:
         "floor_s": verdict.floor or null,
         "judged_steps": _judged(verdict.steps),
         "utilisations": verdict.utilisations,
+        "notes": verdict.notes,
         "parts": [
             {
                 "name": part.name,
@@ -154,51 +138,18 @@ def _judged(steps: int) -> Quantity:
 
 
 def _row(row: FamilyRow | RoleRow) -> dict[str, object]:
-    fields = _fields(row, {})
-    return {name: value for name, value in fields.items() if name not in ("family", "role")}
+    return fields(row, {}, *(name for name in row.__struct_fields__ if name not in ("family", "role")))
 
 
-def _light(light: SpeedOfLight | None) -> dict[str, object] | None:
-    return _ratios(_fields(light, {})) if light else None
-
-
-def _measured(one: msgspec.Struct) -> dict[str, object]:
-    return _ratios(_fields(one, {}))
-
-
-def _ratios(fields: dict[str, object]) -> dict[str, object]:
-    def ratio(value: object) -> object:
-        if not isinstance(value, Quantity):
-            return value
-        return reported(value.value / 100, "1", "counters, of the sustained peak")
-
-    return {name: ratio(value) if name in _PERCENT else value for name, value in fields.items()}
-
-
-def _fields(record: msgspec.Struct, missing: dict[str, str]) -> dict[str, object]:
-    """A record of a trace with its numbers as what the trace reported, and each null with its reason."""
-    return {name: _value(getattr(record, name), name, missing) for name in record.__struct_fields__}
-
-
-def _value(value: object, name: str, missing: dict[str, str]) -> object:
-    if value is None:
-        return Missing(missing.get(name) or _WHY.get(name, "the trace does not hold it"))
-    if isinstance(value, (Quantity, bool, str)) or name in _INDEX:
-        return value
-    if isinstance(value, msgspec.Struct):
-        return _fields(value, missing)
-    if isinstance(value, tuple):
-        return [_value(item, name, missing) for item in value]
-    if isinstance(value, (int, float)):
-        return reported(value, _unit(name), "the trace")
-    return value
-
-
-def _unit(name: str) -> Unit:
-    if name.endswith("_s"):
-        return "s"
-    known: dict[str, Unit] = {"requests": "request", "tokens": "token", "context": "token"}
-    return known.get(name, "1")
+def _ratios(counted: SpeedOfLight | MeasuredKernel) -> dict[str, object]:
+    """Counters with their percentages as ratios."""
+    percentages = {name: getattr(counted, name) for name in _PERCENT}
+    ratios = {
+        name: reported(value / 100, "1", "counters, of the sustained peak")
+        for name, value in percentages.items()
+        if value is not None
+    }
+    return {**fields(counted, {}), **ratios}
 
 
 def _fix(run: Run, fix: Remedy) -> dict[str, object]:

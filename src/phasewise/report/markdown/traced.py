@@ -9,9 +9,11 @@ from phasewise.record.trace import Traced
 from phasewise.report.markdown.layout import bars, fixes, folded, legend, lines, notice, safe, table, titled
 from phasewise.report.view import traced as view
 from phasewise.report.view import traced_kernels as kernels
+from phasewise.report.view import traced_light as light
 from phasewise.report.view import traced_phases as phases
 from phasewise.report.view.heading import headline
 from phasewise.report.view.sources import sources
+from phasewise.report.view.traced_recap import recap
 
 _STEPS = 100
 """Steps that a pasted report holds; --json has all."""
@@ -37,7 +39,7 @@ def _blocks(run: Run, found: Traced) -> Iterator[str]:
     roles = [table(kernels.roles(found, pair)) for pair in view.pairs(found) if kernels.roles(found, pair).rows]
     yield folded("By place in the layer", roles) if roles else ""
     yield "### Speed Of Light"
-    yield from map(table, phases.lights(found))
+    yield from map(table, light.lights(found))
     yield "### What to change first"
     yield from fixes(run)
     yield folded("Steps and kernels", list(_bulk(found)))
@@ -46,7 +48,7 @@ def _blocks(run: Run, found: Traced) -> Iterator[str]:
     yield table(view.health(found))
     yield folded("How every number was obtained", [legend(), *(titled(one) for one in sources(run))])
     yield "### Recap"
-    yield table(view.recap(run, found))
+    yield table(recap(run, found))
 
 
 def _parts(found: Traced) -> Iterator[str]:

@@ -16,9 +16,11 @@ from phasewise.report.terminal.profiled import fixes, kept, notice
 from phasewise.report.view import findings, words
 from phasewise.report.view import traced as view
 from phasewise.report.view import traced_kernels as kernels
+from phasewise.report.view import traced_light as light
 from phasewise.report.view import traced_phases as phases
 from phasewise.report.view.heading import headline
 from phasewise.report.view.table import Table
+from phasewise.report.view.traced_recap import recap
 
 
 def traced(run: Run, folder: Path | None = None, full: bool = False) -> RenderableType:
@@ -42,7 +44,7 @@ def traced(run: Run, folder: Path | None = None, full: bool = False) -> Renderab
         *_top(found, full),
         section("Files and devices", Grid(view.files(found)), Text(""), Grid(view.devices(found)), *kept(folder, full)),
         section(f"Health of the trace: {view.tally(found)}", *_health(found, full)),
-        section("Recap", Grid(view.recap(run, found))),
+        section("Recap", Grid(recap(run, found))),
     )
 
 
@@ -81,7 +83,7 @@ def _families(found: Traced) -> Iterator[RenderableType]:
 
 def _light(found: Traced, full: bool) -> Iterator[RenderableType]:
     each = kernels.measured(found, None if full else kernels.STEPS)
-    yield from _spaced([*phases.lights(found), *([each] if each.rows else [])])
+    yield from _spaced([*light.lights(found), *([each] if each.rows else [])])
 
 
 def _top(found: Traced, full: bool) -> Iterator[RenderableType]:

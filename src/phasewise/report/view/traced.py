@@ -1,15 +1,14 @@
-"""A trace: the answer, what stands against it, what was read, and the recap."""
+"""A trace: the answer, what stands against it, and what was read."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from phasewise.record.observation import Phase
 from phasewise.record.quantity import Quantity, reported
 from phasewise.record.run import Run
 from phasewise.record.trace import Health, Traced, TracedPhase, TracePart, TracePhase, TraceVerdict
 from phasewise.report.view import findings, heading, words
-from phasewise.report.view.heading import PHASES, Notice
+from phasewise.report.view.heading import Notice
 from phasewise.report.view.table import Cell, Table, columns, give, say
 from phasewise.units import Unit
 
@@ -22,8 +21,6 @@ REST: Pair = ("mixed", "unknown")
 ABSENT = "not in this trace"
 NOT_MEASURED = "not measured"
 """Never a zero: what a trace does not hold was not seen to be nothing."""
-
-_MOST_FIXES = 3
 
 
 def said(value: float | None, unit: Unit, source: str = "the trace's own clock") -> Quantity | None:
@@ -218,39 +215,3 @@ def outside(found: Traced) -> str:
 def part(one: TracePart, verdict: TraceVerdict) -> str:
     """What a part of a step is called; without a floor, kernels are all that they took."""
     return "kernels beyond the floor" if one.name == "kernels" and verdict.floor else one.name
-
-
-def recap(run: Run, found: Traced) -> Table:
-    """Bound, yardstick, value, floor and fixes of prefill beside decode."""
-    sides = [_column(run, found, phase) for phase in PHASES]
-    names = ("bound", "yardstick", "value", "floor", "fixes")
-    rows = tuple((say(name), *(side[i] for side in sides)) for i, name in enumerate(names))
-    return Table(title="Recap", columns=columns("", *PHASES), rows=rows)
-
-
-def _column(run: Run, found: Traced, phase: Phase) -> tuple[Cell, ...]:
-    own, yardstick = found.phases[phase], say("MFU" if phase == "prefill" else "MBU")
-    if not seen(own):
-        return (say(ABSENT), yardstick, say(NOT_MEASURED), say(words.NOTHING), say("none ranked"))
-    verdict = own.verdict
-    if verdict is None:
-        return (say("not judged"), yardstick, say("not judged"), say(words.NOTHING), say("none ranked"))
-    first = verdict.utilisations[0] if verdict.utilisations else None
-    value = say(f"{words.NOTHING}: {words.clean(verdict.why_null)}" if verdict.why_null else words.NOTHING)
-    if first is not None:
-        yardstick = say(first.yardstick.upper())
-        value = Cell(f"{words.amount(first.value)}{', not to be believed' if verdict.alarm else ''}", first.value)
-    bound = words.BOUNDS[verdict.bound]
-    if verdict.parts:
-        bound = f"{bound}; {part(verdict.parts[0], verdict)} {words.share(verdict.parts[0].fraction)} of the step"
-    floor = Cell(words.NOTHING)
-    if verdict.floor is not None:
-        floor = Cell(f"{words.amount(verdict.floor)} of {words.amount(verdict.step)}", verdict.floor)
-    return (say(bound), yardstick, value, floor, say(_fixes(run, phase)))
-
-
-def _fixes(run: Run, phase: Phase) -> str:
-    ranked = [fix for fix in findings.fixes(run) if fix.phase == phase]
-    named = [f"{words.name(fix.name)} (saves {words.amount(fix.saves)})" for fix in ranked[:_MOST_FIXES]]
-    more = [f"{len(ranked) - _MOST_FIXES} more"] if len(ranked) > _MOST_FIXES else []
-    return "; ".join(named + more) or "none ranked"

@@ -1,4 +1,4 @@
-"""A trace, phase beside phase: steps, kernels, gaps, launches, utilisation, floor, parts, counters."""
+"""A trace, phase beside phase: steps, kernels, gaps, launches, utilisation, floor, parts."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from phasewise.record.quantity import Quantity
 from phasewise.record.trace import Gaps, LaunchCost, Traced, TracedPhase, TracePart, TracePhase
 from phasewise.report.view import words
 from phasewise.report.view.table import Cell, Part, Table, columns, give, say
-from phasewise.report.view.traced import ABSENT, NOT_MEASURED, Pair, device, kernels, pairs, part, percent, said, seen
+from phasewise.report.view.traced import ABSENT, NOT_MEASURED, Pair, device, kernels, part, said, seen
 
 _PACKED = 0.05
 """Idle part of a phase's span up to which its kernels are called packed."""
@@ -199,31 +199,3 @@ def parts(found: Traced, phase: TracePhase) -> tuple[Part, ...]:
 
 def _key(one: TracePart, side: str) -> str:
     return {"floor": side, "kernels": "kernel", "launches": "overhead"}.get(one.name, one.name)
-
-
-def lights(found: Traced) -> list[Table]:
-    """Speed Of Light of each pair with counters; where there are none, the one table that says so."""
-    tables = [speed_of_light(found, pair) for pair in pairs(found)]
-    return [table for table in tables if table.rows] or tables[:1]
-
-
-def speed_of_light(found: Traced, pair: Pair) -> Table:
-    """Compute % and memory % by phase, weighted by kernel time, with NVIDIA's rule; what was not collected says so."""
-    sides = [found.phases[phase].speed_of_light for phase in pair]
-
-    def cells(name: str) -> tuple[Cell, ...]:
-        return tuple(percent(getattr(side, name)) if side else say(NOT_MEASURED) for side in sides)
-
-    rows: tuple[tuple[Cell, ...], ...] = (
-        (say("compute %"), *cells("compute")),
-        (say("memory %"), *cells("memory")),
-        (say("DRAM %"), *cells("dram")),
-        (say("NVIDIA's rule"), *(say(side.rule if side else NOT_MEASURED) for side in sides)),
-        (say("kernels counted"), *(Cell(words.count(side.kernels)) if side else say(NOT_MEASURED) for side in sides)),
-    )
-    note = (
-        "Percent of the sustained peak. NVIDIA's rule: both under 60% is latency-bound, else the larger side."
-        if any(sides)
-        else f"{NOT_MEASURED.capitalize()}: no counters in this trace (Nsight Compute collects them)."
-    )
-    return Table(title="Speed Of Light", columns=columns("", *pair), rows=rows if any(sides) else (), note=note)
