@@ -275,7 +275,8 @@ class TraceDevice(msgspec.Struct, frozen=True, kw_only=True):
     """One device of one rank: the figures of data that everybody can recompute.
 
     ``gpu_sum_s`` sums its kernels, ``kernel_union_s`` is the union of kernels, ``gpu_union_s`` of kernels, copies, sets
-    and graph replays, ``span_s`` from the first start to the last end of those.
+    and graph replays, ``span_s`` from the first start to the last end of those, ``gaps`` what the union leaves of it;
+    ``overlaps`` counts events after which the next one of their stream starts over 2 ns too early.
     """
 
     rank: int
@@ -291,6 +292,7 @@ class TraceDevice(msgspec.Struct, frozen=True, kw_only=True):
     busy_fraction: float
     resident_fraction: float
     overlaps: int
+    gaps: Gaps
 
 
 class TraceFile(msgspec.Struct, frozen=True, kw_only=True):
@@ -343,6 +345,7 @@ class Traced(msgspec.Struct, frozen=True, kw_only=True):
         measured: kernels with counters.
         health: every check, failed ones first.
         timeline: for the picture; at most some thousand bars, what was left out is said in ``timeline_note``.
+        how: how the steps were found, one sentence.
         missing: why a part is None, by its name.
     """
 
@@ -366,5 +369,6 @@ class Traced(msgspec.Struct, frozen=True, kw_only=True):
     health: tuple[Health, ...] = ()
     timeline: tuple[Bar, ...] = ()
     timeline_note: str = ""
+    how: str = ""
     text: str = ""
     missing: dict[str, str] = {}
