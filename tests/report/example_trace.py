@@ -336,6 +336,7 @@ def sglang() -> Run:
                 busy_fraction=0.502579793,
                 resident_fraction=1.0,
                 overlaps=0,
+                gaps=Gaps(count=1_070, total_s=0.497420207, long=27, largest_s=0.493),
             ),
         ),
         kernels_total=1_082,
@@ -516,7 +517,7 @@ def ranks(count: int = 800) -> Run:
 
 def on_cpu() -> Run:
     """Operators of a CPU stand for kernels."""
-    return with_trace(sglang(), on_cpu=True, resident_fraction=None)
+    return with_trace(sglang(), on_cpu=True)
 
 
 def _twisted(value: object, text: str) -> object:

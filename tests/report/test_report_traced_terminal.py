@@ -21,6 +21,7 @@ from example_trace import (
     ranks,
     sglang,
     with_phases,
+    with_trace,
 )
 from rich.cells import cell_len
 
@@ -138,7 +139,11 @@ def test_what_was_not_measured_is_not_a_zero() -> None:
 def test_a_full_gpu_is_warned_of() -> None:
     text = flat(to_text(traced(sglang())))
     assert "a utilisation counter would say 100%. WARNING: that only means that some kernel was resident" in text
-    assert "counter would say: not measured" in flat(to_text(traced(on_cpu())))
+    unseen = flat(to_text(traced(with_trace(sglang(), resident_fraction=None))))
+    assert "what a utilisation counter would say: not measured." in unseen
+    assert "utilisation counter" not in section(to_text(traced(on_cpu())), "PREFILL BESIDE DECODE"), (
+        "a CPU has no such counter"
+    )
 
 
 def test_an_alarm_stops_the_reader_before_any_figure() -> None:

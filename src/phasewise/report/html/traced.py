@@ -91,7 +91,7 @@ def _phase(found: Traced, phase: TracePhase) -> dict[str, Any]:
     return {
         "name": phase,
         "seen": view.seen(own),
-        "bound": words.BOUNDS[own.verdict.bound] if own.verdict else "not judged",
+        "bound": view.bound(own),
         "doubted": own.verdict is not None and own.verdict.alarm is not None,
         "used": used[0] if used else None,
         "against": phases.against(used[0]) if used else "",

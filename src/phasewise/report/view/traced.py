@@ -196,6 +196,8 @@ def busy(found: Traced) -> str:
     if found.busy_fraction is None:
         return f"Busy: {NOT_MEASURED}."
     union = f"Over its whole span the {device(found)} was busy {words.share(found.busy_fraction)} of the time (union)"
+    if found.on_cpu:
+        return f"{union}."
     if found.resident_fraction is None:
         return f"{union}; what a utilisation counter would say: {NOT_MEASURED}."
     return (
@@ -210,6 +212,13 @@ def outside(found: Traced) -> str:
         return ""
     took = words.number(found.outside_s, "s")
     return f"{words.count(found.outside_kernels)} {kernels(found)} ({took}) belong to no step."
+
+
+def bound(phase: TracedPhase) -> str:
+    """``memory-bound``, ``bound unknown``, ``not judged``."""
+    if phase.verdict is None:
+        return "not judged"
+    return "bound unknown" if phase.verdict.bound == "unknown" else words.BOUNDS[phase.verdict.bound]
 
 
 def part(one: TracePart, verdict: TraceVerdict) -> str:

@@ -9,7 +9,7 @@ from phasewise.record.quantity import Quantity
 from phasewise.record.trace import Gaps, LaunchCost, Traced, TracedPhase, TracePart, TracePhase
 from phasewise.report.view import words
 from phasewise.report.view.table import Cell, Part, Table, columns, give, say
-from phasewise.report.view.traced import ABSENT, NOT_MEASURED, Pair, device, kernels, part, said, seen
+from phasewise.report.view.traced import ABSENT, NOT_MEASURED, Pair, bound, device, kernels, part, said, seen
 
 _PACKED = 0.05
 """Idle part of a phase's span up to which its kernels are called packed."""
@@ -44,7 +44,7 @@ def _rows(found: Traced) -> tuple[Row, ...]:
         ("launches", lambda one: say(_launches(one.launches, what))),
         ("launch call", lambda one: say(_call(one.launches))),
         ("graphs would save", lambda one: _would_save(one.launches)),
-        ("bound", _bound),
+        ("bound", lambda one: say(bound(one))),
         ("MFU", lambda one: _utilisation(one, "mfu")),
         ("MBU", lambda one: _utilisation(one, "mbu")),
         ("judged step", _judged),
@@ -133,10 +133,6 @@ def _would_save(cost: LaunchCost | None) -> Cell:
     return Cell(f"{words.amount(saved)} a step ({saved.provenance})", saved)
 
 
-def _bound(one: TracedPhase) -> Cell:
-    return say(words.BOUNDS[one.verdict.bound] if one.verdict else "not judged")
-
-
 def _utilisation(one: TracedPhase, yardstick: str) -> Cell:
     """The utilisation while the device was busy, and after it the one over the whole step, gaps included."""
     used = [u for u in one.verdict.utilisations if u.yardstick == yardstick] if one.verdict else []
@@ -182,7 +178,7 @@ def title(found: Traced, phase: TracePhase) -> str:
     own = found.phases[phase]
     if not seen(own):
         return f"{phase}: {ABSENT}"
-    return f"{phase}: {words.BOUNDS[own.verdict.bound] if own.verdict else 'not judged'}"
+    return f"{phase}: {bound(own)}"
 
 
 def parts(found: Traced, phase: TracePhase) -> tuple[Part, ...]:

@@ -8,7 +8,7 @@ from phasewise.record.trace import Traced
 from phasewise.report.view import findings, words
 from phasewise.report.view.heading import PHASES
 from phasewise.report.view.table import Cell, Table, columns, say
-from phasewise.report.view.traced import ABSENT, NOT_MEASURED, part, seen
+from phasewise.report.view.traced import ABSENT, NOT_MEASURED, bound, part, seen
 
 _MOST_FIXES = 3
 
@@ -33,13 +33,13 @@ def _column(run: Run, found: Traced, phase: Phase) -> tuple[Cell, ...]:
     if first is not None:
         yardstick = say(first.yardstick.upper())
         value = Cell(f"{words.amount(first.value)}{', not to be believed' if verdict.alarm else ''}", first.value)
-    bound = words.BOUNDS[verdict.bound]
+    text = bound(own)
     if verdict.parts:
-        bound = f"{bound}; {part(verdict.parts[0], verdict)} {words.share(verdict.parts[0].fraction)} of the step"
+        text = f"{text}; {part(verdict.parts[0], verdict)} {words.share(verdict.parts[0].fraction)} of the step"
     floor = Cell(words.NOTHING)
     if verdict.floor is not None:
         floor = Cell(f"{words.amount(verdict.floor)} of {words.amount(verdict.step)}", verdict.floor)
-    return (say(bound), yardstick, value, floor, say(_fixes(run, phase)))
+    return (say(text), yardstick, value, floor, say(_fixes(run, phase)))
 
 
 def _fixes(run: Run, phase: Phase) -> str:
