@@ -20,7 +20,10 @@ REST: Pair = ("mixed", "unknown")
 
 ABSENT = "not in this trace"
 NOT_MEASURED = "not measured"
-"""Never a zero: what a trace does not hold was not seen to be nothing."""
+NOT_LISTED = "not listed"
+"""Never a zero: what a trace does not hold was not seen to be nothing. Kernels of a graph replay that came as one
+interval ran, and are not listed.
+"""
 
 
 def said(value: float | None, unit: Unit, source: str = "the trace's own clock") -> Quantity | None:

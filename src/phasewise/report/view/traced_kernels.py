@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from phasewise.record.trace import FamilyRow, KernelRow, RoleRow, Traced, TracePhase, TraceStep
 from phasewise.report.view import words
 from phasewise.report.view.table import Cell, Table, columns, give, say
-from phasewise.report.view.traced import ABSENT, NOT_MEASURED, Pair, kernels, percent, said, seen
+from phasewise.report.view.traced import ABSENT, NOT_LISTED, NOT_MEASURED, Pair, kernels, percent, said, seen
 
 Sides = Sequence[Mapping[str, FamilyRow | RoleRow]]
 
@@ -90,7 +90,7 @@ def _step(step: TraceStep, full: bool) -> tuple[Cell, ...]:
         say(f"{step.phase}{verify}"),
         give(said(step.start_s, "s", "from the trace's first event")),
         give(said(step.gpu_time_s, "s", "sum of its kernels and replays")),
-        Cell(words.count(step.kernels)),
+        say(words.count(step.kernels) if step.kernels or not step.gpu_time_s else NOT_LISTED),
         Cell(words.count(step.graph_launches)),
         Cell("" if step.requests is None else words.count(step.requests)),
         Cell("" if step.tokens is None else words.count(step.tokens)),

@@ -9,7 +9,18 @@ from phasewise.record.quantity import Quantity
 from phasewise.record.trace import Gaps, LaunchCost, Traced, TracedPhase, TracePart, TracePhase
 from phasewise.report.view import words
 from phasewise.report.view.table import Cell, Part, Table, columns, give, say
-from phasewise.report.view.traced import ABSENT, NOT_MEASURED, Pair, bound, device, kernels, part, said, seen
+from phasewise.report.view.traced import (
+    ABSENT,
+    NOT_LISTED,
+    NOT_MEASURED,
+    Pair,
+    bound,
+    device,
+    kernels,
+    part,
+    said,
+    seen,
+)
 
 _PACKED = 0.05
 """Idle part of a phase's span up to which its kernels are called packed."""
@@ -44,7 +55,7 @@ def _rows(found: Traced) -> tuple[Row, ...]:
         ("launches", lambda one: say(_launches(one.launches, what))),
         ("launch call", lambda one: say(_call(one.launches))),
         ("graphs would save", lambda one: _would_save(one.launches)),
-        ("bound", lambda one: say(bound(one))),
+        ("bound", lambda one: say(bound(one).removeprefix("bound "))),
         ("MFU", lambda one: _utilisation(one, "mfu")),
         ("MBU", lambda one: _utilisation(one, "mbu")),
         ("judged step", _judged),
@@ -65,6 +76,8 @@ def _steps(one: TracedPhase) -> Cell:
 
 
 def _per_step(one: TracedPhase) -> Cell:
+    if not one.kernels and one.gpu_time_s:
+        return say(NOT_LISTED)
     if one.kernels_per_step is None:
         return say(f"{words.count(one.kernels)} in all")
     return Cell(_mean(one.kernels_per_step), said(one.kernels_per_step, "1", "mean over the steps"))
@@ -112,7 +125,9 @@ def _launches(cost: LaunchCost | None, what: str) -> str:
     if not cost.graph_launches:
         return f"{many}, no graph"
     starts = "launch starts" if cost.graph_launches == 1 else "launches start"
-    inside = f"{words.count(cost.kernels_in_graphs)} {what}" if cost.kernels_in_graphs else f"{what} not listed"
+    inside = (
+        f"{words.count(cost.kernels_in_graphs)} {what}" if cost.kernels_in_graphs else f"{what} that are {NOT_LISTED}"
+    )
     return f"{many}; {cost.graph_launches:,} graph {starts} {inside}"
 
 
