@@ -130,12 +130,16 @@ def unmeasured(found: Traced) -> tuple[str, ...]:
     names: dict[str, list[str]] = {}
     for name, reason in found.missing.items():
         names.setdefault(words.clean(reason).removeprefix(f"{NOT_MEASURED}: "), []).append(_called(name))
-    return tuple(f"{words.listed(many).capitalize()}: {NOT_MEASURED} ({reason})." for reason, many in names.items())
+    return tuple(f"{_headed(words.listed(many))}: {NOT_MEASURED} ({reason})." for reason, many in names.items())
+
+
+def _headed(text: str) -> str:
+    return text[:1].upper() + text[1:]
 
 
 def _called(field: str) -> str:
     """A field of the record in words: ``busy_fraction`` is ``busy fraction``, ``span_s`` is ``span``."""
-    return words.name(field).removesuffix("_s").replace("_", " ")
+    return words.name(field).removesuffix("_s").replace("_", " ").replace("gpu", "GPU")
 
 
 def files(found: Traced) -> Table:
