@@ -29,6 +29,7 @@ class Mark(NamedTuple):
         idle: the engine ran without a request: no step, unless it launched something.
         exact: one pass of the model for certain. A range of the user's own may hold many.
         draft: a draft model's pass over what was just extended: the phase of the step before it.
+        request: may hold the prompt's pass as well as the generation (``generate``).
     """
 
     dialect: str
@@ -39,6 +40,7 @@ class Mark(NamedTuple):
     idle: bool = False
     exact: bool = True
     draft: bool = False
+    request: bool = False
 
 
 def parse(name: str) -> Mark | None:
@@ -177,6 +179,7 @@ def _own(found: re.Match[str]) -> Mark | None:
         decode=half if phase == "decode" else None,
         speculative=word.endswith("verify"),
         exact=False,
+        request=word.startswith("generat"),
     )
 
 
@@ -186,7 +189,7 @@ def _first(patterns: tuple[str, ...], text: str) -> str | None:
 
 _LONGEST = 500
 _MAYBE = re.compile(
-    r"(?i)execute_|step\[|\[executor\]|(?:\w+[:./ ]+)?(?:llama_)?"
+    r"(?i)execute_|step\[|profilerstep#|\[executor\]|(?:\w+[:./ ]+)?(?:llama_)?"
     r"(?:pre-?fill|decod|generat|prompt|context|extend|mixed|token_gen|(?:target_)?verify)"
 )
 """What any mark begins with: millions of other names are turned away here."""
@@ -199,13 +202,15 @@ _WORDS: dict[str, TracePhase] = {
     **dict.fromkeys(("decode", "decoding", "generate", "generation", "token_gen", "verify", "target_verify"), "decode"),
     "mixed": "mixed",
 }
+_WORD = re.compile(r"[a-z]+")
 _COUNTING = frozenset(
-    """tokens token tok toks requests request reqs req bs batch size step iter iteration len length seq seqlen seqs ctx
-    kv n pos position start chunk of b t id rank gpu phase new one single next first last all num k i q prompt prompts
-    in out input output eval""".split()
+    _WORD.findall(
+        """tokens token tok toks requests request reqs req bs batch size step iter iteration len length seq seqlen seqs
+        ctx kv n pos position start chunk of b t id rank gpu phase new one single next first last all num k i q prompt
+        prompts in out input output eval"""
+    )
 )
 """Words that number or measure a step. ``decode_latents``, ``prefill/layer_3`` are something else."""
-_WORD = re.compile(r"[a-z]+")
 _TOKENS = (r"\b(?:num_)?tok(?:en)?s?\s*[=:]\s*(\d+)", r"(\d+)\s*tok(?:en)?s?\b")
 _REQUESTS = (r"\b(?:requests|reqs|bs|batch(?:_size)?)\s*[=:]\s*(\d+)", r"(\d+)\s*(?:requests|reqs)\b")
 
@@ -222,9 +227,11 @@ _DIALECTS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], Mark | None]],
         ),
         _tensorrt,
     ),
+    (re.compile(r"ProfilerStep#\d+$"), lambda _: Mark("PyTorch profiler", "unknown", exact=False)),
+    (re.compile(r"llama_decode\b"), lambda _: Mark("llama.cpp", "unknown")),
     (
         re.compile(
-            r"(?i)(?:(?:phasewise|llama|model|stage|phase|engine|llm)[:./ ]+|llama_)?"
+            r"(?i)(?:(?:phasewise|model|stage|phase|engine|llm)[:./ ]+)?"
             rf"(?P<word>{'|'.join(sorted(_WORDS, key=len, reverse=True))})"
             r"(?:[_\- ]?(?:step|phase|stage|iter(?:ation)?|pass|batch|forward|loop|chunk|token))?"
             r"(?P<rest>(?:[\s_\-#:.\[(,/=].*|\d+)?)$"

@@ -1,0 +1,174 @@
+"""The steps of a trace, and the step of every event: `split`.
+
+A step is the outermost band that marks one; where a rank has no such bands, a pass of the model found by its rhythm.
+Events belong to the step that launched them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+from numpy.typing import NDArray
+
+from phasewise.observe.traces import attribution, phase
+from phasewise.observe.traces.annotations import is_capture
+from phasewise.observe.traces.attribution import NONE, Spans
+from phasewise.observe.traces.events import Ints, LaunchKind, Small, Trace
+from phasewise.observe.traces.found import Found, find
+from phasewise.observe.traces.shapes import widths
+from phasewise.observe.traces.split import Split, Step
+from phasewise.observe.traces.strays import strays
+
+
+def split(trace: Trace) -> Split:
+    """The steps of ``trace`` and every event's place, see `Split`.
+
+    A trace without a device goes through `cpu.on_cpu` first, one with a graph's capture beside it through
+    `capture.named`.
+    """
+    kernels, launches = trace.kernels, trace.launches
+    by, copied, replayed = (
+        attribution.launched_by(launches, table.rank, table.correlation, table.start)
+        for table in (kernels, trace.copies, trace.replays)
+    )
+    captured = _captured(trace)
+    found = find(trace, by, replayed, captured)
+    launch, elsewhere = attribution.step_of(launches.start, launches.thread, _spans(found), trace.threads)
+    launch[captured] = NONE
+    found, launch = _without_idle(found, launch, launches.kind)
+    stream = attribution.stream_number(kernels.rank, kernels.device, kernels.stream)
+    kernel = attribution.through_launch(by, launch)
+    kernel = attribution.between_neighbours(kernel, by, stream, kernels.start)
+    kernel = _on_devices(trace, found, kernel)
+    by_time = np.zeros(len(found), np.bool_)
+    by_time[launch[elsewhere & (launch >= 0)]] = True
+    return Split(
+        steps=_steps(trace, found, kernel, launch, by, replayed, by_time),
+        kernel=kernel,
+        copy=attribution.through_launch(copied, launch),
+        replay=attribution.through_launch(replayed, launch),
+        launch=launch,
+        launched_by=by,
+        replayed_by=replayed,
+        stray=strays(kernels, kernel, stream, len(found)),
+        how=_how(found, by),
+    )
+
+
+def _captured(trace: Trace) -> NDArray[np.bool_]:
+    """Launches inside the capture of a graph: they run nothing."""
+    bands, launches = trace.bands, trace.launches
+    names = [index for index in np.unique(bands.name).tolist() if index >= 0 and is_capture(trace.names[index])]
+    rows = np.flatnonzero(np.isin(bands.name, names))
+    spans = Spans(bands.start[rows], bands.end[rows], bands.thread[rows].astype(np.int64), np.arange(len(rows)))
+    return attribution.step_of(launches.start, launches.thread, spans, trace.threads)[0] >= 0
+
+
+def _spans(found: list[Found]) -> Spans:
+    numbers = np.array([(one.start, one.end, one.thread) for one in found], np.int64).reshape(-1, 3)
+    rows = np.flatnonzero(numbers[:, 2] >= 0)
+    return Spans(numbers[rows, 0], numbers[rows, 1], numbers[rows, 2], rows)
+
+
+def _without_idle(found: list[Found], launch: Small, kind: Small) -> tuple[list[Found], Small]:
+    """The steps but those that an engine marks as idle and that launched nothing."""
+    works = np.isin(kind, (LaunchKind.KERNEL, LaunchKind.GRAPH)) & (launch >= 0)
+    busy = np.bincount(launch[works], minlength=len(found)) > 0
+    kept = np.array(
+        [busy[row] or one.mark is None or not one.mark.mark.idle for row, one in enumerate(found)], np.bool_
+    )
+    number = np.append(np.where(kept, np.cumsum(kept) - 1, NONE), NONE).astype(np.int32)
+    return [one for one, keep in zip(found, kept.tolist(), strict=True) if keep], number[launch]
+
+
+def _on_devices(trace: Trace, found: list[Found], kernel: Small) -> Small:
+    """``kernel`` with the steps of the devices whose launches were not recorded."""
+    table = trace.kernels
+    placed = kernel.copy()
+    for rank, device in sorted({(one.rank, one.device) for one in found if one.thread < 0}):
+        rows = np.flatnonzero((table.rank == rank) & (table.device == device))
+        mine = [row for row, one in enumerate(found) if (one.rank, one.device, one.thread) == (rank, device, NONE)]
+        start = np.array([found[row].start for row in mine], np.int64)
+        at = np.searchsorted(start, table.start[rows], "right") - 1
+        late = table.start[rows] > np.array([found[row].end for row in mine], np.int64)[at]
+        placed[rows] = np.where((at < 0) | late, NONE, np.array(mine, np.int32)[at])
+    return placed
+
+
+def _steps(
+    trace: Trace,
+    found: list[Found],
+    kernel: Small,
+    launch: Small,
+    by: Ints,
+    replayed: Ints,
+    by_time: NDArray[np.bool_],
+) -> tuple[Step, ...]:
+    """Every step with its phase: as its mark says, else by the evidence of what it ran."""
+    unsaid = [row for row, one in enumerate(found) if not _said(one)]
+    verdicts: dict[int, phase.Verdict] = {}
+    if unsaid:
+        ops, _ = attribution.step_of(trace.ops.start, trace.ops.thread, _spans(found), trace.threads)
+        facts = phase.facts(trace, kernel, launch, by, replayed, widths(trace, ops, len(found)), len(found))
+        verdicts = {row: phase.judge(facts, row, trace.names) for row in unsaid}
+    steps: list[Step] = []
+    for row, one in enumerate(found):
+        steps.append(_step(trace, one, verdicts.get(row), steps[-1] if steps else None, bool(by_time[row])))
+    return tuple(steps)
+
+
+def _said(one: Found) -> bool:
+    mark = one.mark and one.mark.mark
+    return bool(mark and mark.phase != "unknown" and not mark.request)
+
+
+def _step(trace: Trace, one: Found, verdict: phase.Verdict | None, before: Step | None, by_time: bool) -> Step:
+    if one.mark is None:
+        verdict = verdict or phase.Verdict("unknown", (), 0.0)
+        return Step(one.rank, "", NONE, one.start, one.end, *verdict)
+    mark, label = one.mark.mark, trace.names[trace.bands.name[one.mark.band]]
+    evidence = [f"{mark.dialect} annotation {label[:200]}"]
+    if one.parts > 1:
+        evidence.append(f"pass {one.part} of {one.parts} in it, by their rhythm")
+    if by_time:
+        evidence.append("marked on another thread of its process than the one that launched: by time")
+    said, sure = mark.phase, 1.0 if mark.exact else 0.9 if one.parts > 1 else 0.95
+    if mark.draft and before is not None and before.rank == one.rank:
+        said = before.phase
+    if mark.idle:
+        evidence.append("no requests, and yet it launched work")
+        said, sure = "unknown", 0.0
+    elif verdict is not None:
+        evidence += verdict.evidence
+        said, sure = (
+            (verdict.phase, verdict.confidence) if verdict.phase != "unknown" or not mark.request else (said, 0.7)
+        )
+    counts = one.parts == 1 and said == mark.phase
+    return Step(
+        rank=one.rank,
+        label=label,
+        band=one.mark.band,
+        start=one.start,
+        end=one.end,
+        phase=said,
+        evidence=tuple(evidence),
+        confidence=sure,
+        prefill=mark.prefill if counts else None,
+        decode=mark.decode if counts else None,
+        speculative=mark.speculative,
+    )
+
+
+def _how(found: list[Found], by: Ints) -> str:
+    """One sentence on where the steps come from."""
+    dialects = Counter(one.mark.mark.dialect for one in found if one.mark and one.parts == 1)
+    parts = sum(one.parts > 1 for one in found)
+    rhythm = sum(one.mark is None for one in found)
+    said = [f"{count} from {dialect} annotations, outermost band first" for dialect, count in dialects.most_common()]
+    if parts:
+        said.append(f"{parts} passes inside ranges of the user's own, by their rhythm")
+    if rhythm:
+        source = "launches" if (by >= 0).any() else "kernels (no launch was recorded)"
+        said.append(f"{rhythm} by the rhythm of the {source}, nothing marks them")
+    return f"Steps: {'; '.join(said)}." if said else "No steps: nothing marks any, and nothing was launched."
