@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
 
-from phasewise.observe.traces.events import Bands, Ints, Kernels, LaunchKind, Launches, Ops, Small, Trace
+from phasewise.observe.traces.events import Bands, Ints, Kernels, Launches, LaunchKind, Ops, Small, Trace
 from phasewise.observe.traces.tables import joined, rows, table
 
 _VIEW = re.compile(
@@ -49,18 +50,19 @@ def on_cpu(trace: Trace) -> Trace:
     return trace._replace(kernels=kernels, launches=joined(Launches, (trace.launches, launches)), on_cpu=True)
 
 
-def _named(trace: Trace, name: Small, matches: object) -> NDArray[np.bool_]:
+def _named(trace: Trace, name: Small, matches: Callable[[str], object]) -> NDArray[np.bool_]:
     """Rows whose name matches."""
     found = np.zeros(len(trace.names) + 1, np.bool_)
     for index in np.unique(name[name >= 0]).tolist():
-        found[index] = matches(trace.names[index]) is not None  # type: ignore[operator]
+        found[index] = matches(trace.names[index]) is not None
     return found[name]
 
 
 def _own_time(ops: Ops) -> tuple[Ints, Ints, Ints]:
-    """Time of each operator outside those it calls, and its longest such stretch; ``ops`` by thread, start, longest first.
+    """Time of each operator outside those it calls, and its longest such stretch.
 
-    Children of one parent follow each other, so its stretches lie before the first, between two, and after the last.
+    ``ops`` come by thread, start, longest first. Children of one parent follow each other, so its stretches lie before
+    the first, between two, and after the last.
     """
     parent = _parents(ops)
     has = np.flatnonzero(parent >= 0)

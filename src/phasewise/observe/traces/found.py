@@ -76,7 +76,7 @@ def _kernel_bits(trace: Trace) -> Small:
         rows = np.flatnonzero(kernels.rank == rank)
         if not (bits[rows] & tells.ATTENTION).any():
             bits[rows] = np.where(bits[rows] & tells.SOFTMAX, bits[rows] | tells.EITHER, bits[rows])
-        layers = np.count_nonzero(bits[rows] & tells.ATTENTION)
+        layers = int(np.count_nonzero(bits[rows] & tells.ATTENTION))
         often = np.bincount(kernels.name[rows], minlength=len(name_bits)) * 2 > max(layers, 1)
         if layers:
             bits[rows] &= np.where(often[kernels.name[rows]], ~(tells.SAMPLE | tells.EMBED), -1)
@@ -98,7 +98,9 @@ def _started(trace: Trace, by: Ints, replayed: Ints, of_kernel: Small) -> Launch
 
 def _calls(trace: Trace, rows: Ints, started: Launched) -> Calls:
     launches = trace.launches
-    return Calls(launches.start[rows], launches.end[rows], *(column[rows] for column in started))
+    return Calls(
+        launches.start[rows], launches.end[rows], started.bits[rows], started.attention[rows], started.graph[rows]
+    )
 
 
 def _by_thread(trace: Trace, calls: Ints) -> list[tuple[int, Ints]]:

@@ -6,8 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from phasewise.observe.traces import annotations
-from phasewise.observe.traces.annotations import Mark
+from phasewise.observe.traces.annotations import Mark, parse
 from phasewise.observe.traces.events import Trace
 
 
@@ -29,17 +28,14 @@ def marked(trace: Trace) -> list[Marked]:
     user's own that holds several steps, or one of another phase, only says what they are part of.
     """
     bands = trace.bands
-    marks = {index: mark for index in np.unique(bands.name).tolist() if index >= 0 and (mark := _parsed(trace, index))}
+    names = np.unique(bands.name[bands.name >= 0]).tolist()
+    marks = {index: mark for index in names if (mark := parse(trace.names[index]))}
     rows = np.flatnonzero(np.isin(bands.name, np.fromiter(marks, np.int64, len(marks))) & (bands.end > bands.start))
     order = rows[np.lexsort((rows, -bands.end[rows], bands.start[rows], bands.thread[rows], bands.rank[rows]))]
     columns = (bands.rank, bands.thread, bands.start, bands.end, bands.name)
     table = zip(order.tolist(), *(column[order].tolist() for column in columns), strict=True)
     found = [Marked(row, rank, thread, start, end, marks[name]) for row, rank, thread, start, end, name in table]
     return _outermost(found)
-
-
-def _parsed(trace: Trace, index: int) -> Mark | None:
-    return annotations.parse(trace.names[index])
 
 
 def _outermost(found: list[Marked]) -> list[Marked]:

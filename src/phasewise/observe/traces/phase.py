@@ -106,7 +106,8 @@ def _alike(total: Ints) -> Ints:
     if not len(total):
         return total
     run = np.cumsum(np.concatenate(([True], np.diff(total) != 0))) - 1
-    return np.bincount(run)[run]
+    alike: Ints = np.bincount(run)[run]
+    return alike
 
 
 def judge(known: Facts, index: int, names: tuple[str, ...]) -> Verdict:

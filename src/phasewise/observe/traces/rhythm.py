@@ -40,7 +40,8 @@ def passes(calls: Calls) -> Ints:
     pause = _pauses(calls)
     inner = [_boundary(calls, pause, int(core[k]), int(core[k + 1])) for k in ends.tolist()]
     usual = float(np.median(pause[inner])) if inner else np.inf
-    first = _edge(pause, 1, int(core[0]), usual, last=True)
+    embedded = np.flatnonzero(calls.bits[: core[0]] & EMBED)
+    first = _edge(pause, 1, int(embedded[-1] if len(embedded) else core[0]), usual, last=True)
     sampled = np.flatnonzero(calls.bits[core[-1] :] & SAMPLE)
     from_row = int(core[-1]) + (int(sampled[-1]) if len(sampled) else 0)
     past = _edge(pause, from_row + 1, len(pause) - 1, usual, last=False)
@@ -54,7 +55,8 @@ def _breaks(calls: Calls, core: Ints) -> NDArray[np.bool_]:
     seen = np.cumsum(between)
     marked = seen[core[1:] - 1] - seen[core[:-1]] > 0
     whole = ~single[:-1] | ~single[1:]
-    return marked | whole | _replayed(calls.graph[core])
+    breaks: NDArray[np.bool_] = marked | whole | _replayed(calls.graph[core])
+    return breaks
 
 
 def _replayed(graph: Ints) -> NDArray[np.bool_]:

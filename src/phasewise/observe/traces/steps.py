@@ -41,8 +41,7 @@ def split(trace: Trace) -> Split:
     kernel = attribution.through_launch(by, launch)
     kernel = attribution.between_neighbours(kernel, by, stream, kernels.start)
     kernel = _on_devices(trace, found, kernel)
-    by_time = np.zeros(len(found), np.bool_)
-    by_time[launch[elsewhere & (launch >= 0)]] = True
+    by_time = np.bincount(launch[elsewhere & (launch >= 0)], minlength=len(found))
     return Split(
         steps=_steps(trace, found, kernel, launch, by, replayed, by_time),
         kernel=kernel,
@@ -103,7 +102,7 @@ def _steps(
     launch: Small,
     by: Ints,
     replayed: Ints,
-    by_time: NDArray[np.bool_],
+    by_time: Ints,
 ) -> tuple[Step, ...]:
     """Every step with its phase: as its mark says, else by the evidence of what it ran."""
     unsaid = [row for row, one in enumerate(found) if not _said(one)]
@@ -114,7 +113,7 @@ def _steps(
         verdicts = {row: phase.judge(facts, row, trace.names) for row in unsaid}
     steps: list[Step] = []
     for row, one in enumerate(found):
-        steps.append(_step(trace, one, verdicts.get(row), steps[-1] if steps else None, bool(by_time[row])))
+        steps.append(_step(trace, one, verdicts.get(row), steps[-1] if steps else None, int(by_time[row])))
     return tuple(steps)
 
 
@@ -123,7 +122,7 @@ def _said(one: Found) -> bool:
     return bool(mark and mark.phase != "unknown" and not mark.request)
 
 
-def _step(trace: Trace, one: Found, verdict: phase.Verdict | None, before: Step | None, by_time: bool) -> Step:
+def _step(trace: Trace, one: Found, verdict: phase.Verdict | None, before: Step | None, by_time: int) -> Step:
     if one.mark is None:
         verdict = verdict or phase.Verdict("unknown", (), 0.0)
         return Step(one.rank, "", NONE, one.start, one.end, *verdict)
@@ -132,7 +131,7 @@ def _step(trace: Trace, one: Found, verdict: phase.Verdict | None, before: Step 
     if one.parts > 1:
         evidence.append(f"pass {one.part} of {one.parts} in it, by their rhythm")
     if by_time:
-        evidence.append("marked on another thread of its process than the one that launched: by time")
+        evidence.append(f"{by_time} launches from threads of its process without marks: by time")
     said, sure = mark.phase, 1.0 if mark.exact else 0.9 if one.parts > 1 else 0.95
     if mark.draft and before is not None and before.rank == one.rank:
         said = before.phase

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from phasewise.observe.traces.events import Ints, Kernels, Small
+from phasewise.observe.traces.events import Floats, Ints, Kernels, Small
 
 FAR, SMALL = 0.1, 0.01
 """A stray lies further from its step than a tenth of the step's kernel time, and holds under a hundredth of that."""
@@ -38,7 +38,7 @@ def strays(kernels: Kernels, step: Small, stream: Ints, steps: int) -> Small:
     return stray
 
 
-def _working(place: Ints, stream: Ints, length: Ints, steps: int) -> Ints:
+def _working(place: Ints, stream: Ints, length: Floats, steps: int) -> Ints:
     """The stream with most kernel time of each step."""
     streams = int(stream.max()) + 1
     pair, dense = np.unique(place * streams + stream, return_inverse=True)
