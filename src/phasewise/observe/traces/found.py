@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import NamedTuple
 
 import numpy as np
@@ -41,10 +42,12 @@ class Launched(NamedTuple):
     graph: Ints
 
 
-def find(trace: Trace, by: Ints, replayed: Ints, captured: NDArray[np.bool_]) -> list[Found]:
+def find(
+    trace: Trace, by: Ints, replayed: Ints, captured: NDArray[np.bool_], unmarked: Collection[int] = ()
+) -> list[Found]:
     """Every step, by rank and start. ``by`` and ``replayed`` are the launches of kernels and replays.
 
-    Launches that are ``captured`` into a graph run nothing and are no step's.
+    Launches that are ``captured`` into a graph run nothing and are no step's. Marks of ``unmarked`` ranks do not count.
     """
     of_kernel = _kernel_bits(trace)
     started = _started(trace, by, replayed, of_kernel)
@@ -57,7 +60,7 @@ def find(trace: Trace, by: Ints, replayed: Ints, captured: NDArray[np.bool_]) ->
         kernels = np.flatnonzero(trace.kernels.rank == rank)
         if len(kernels) and not (by[kernels] >= 0).any():
             found += _on_devices(trace, rank, kernels, of_kernel)
-        elif rank in marks:
+        elif rank in marks and rank not in unmarked:
             found += _refined(trace, marks[rank], calls, started)
         else:
             found += _by_rhythm(trace, rank, calls, started)

@@ -8,7 +8,6 @@ other phase too gets at most 1.5 (82%), two such pieces that agree 95%.
 
 from __future__ import annotations
 
-from collections import Counter
 from math import exp
 from typing import NamedTuple
 
@@ -61,8 +60,7 @@ def facts(
     place, name = step[inside], kernels.name[inside]
     length = (kernels.end - kernels.start)[inside]
     bits = tells.table(trace.names, name)[name]
-    single = [1 << bit for bit in range(12)]
-    held = {bit: (bits & bit) != 0 for bit in single}
+    held = {bit: (bits & bit) != 0 for bit in tells.BITS}
     total = np.bincount(place, minlength=steps)
     is_graph = trace.launches.kind == LaunchKind.GRAPH
     graph_rows = launch[inside][launch[inside] >= 0]
@@ -114,7 +112,7 @@ def judge(known: Facts, index: int, names: tuple[str, ...]) -> Verdict:
     """What step ``index`` was."""
     count = {bit: int(column[index]) for bit, column in known.kernels.items()}
     total = int(known.total[index])
-    if total == 0:
+    if total == 0 and not known.opaque[index]:
         return Verdict("unknown", ("no kernel of it is in the trace",), 0.0)
     if count[tells.TRAIN] * 100 > total:
         return Verdict("unknown", (f"{count[tells.TRAIN]} kernels of a backward pass or optimizer: training",), 0.0)
@@ -136,11 +134,17 @@ def judge(known: Facts, index: int, names: tuple[str, ...]) -> Verdict:
     return Verdict("prefill" if odds > 0 else "decode", told, round(confidence, 3))
 
 
-def _language_model(known: Facts, count: Counter[int] | dict[int, int], index: int) -> bool:
-    """A KV cache, an attention kernel made for decode, or a vocabulary looked up and chosen from."""
-    if count[tells.CACHE] or count[tells.STEP] or (count[tells.EMBED] and count[tells.SAMPLE]):
+def _language_model(known: Facts, count: dict[int, int], index: int) -> bool:
+    """A KV cache, an attention kernel made for decode, logits over a vocabulary, or a lookup with what goes with it.
+
+    A diffusion pipeline looks embeddings up, and picks with argmax, too. Of a graph whose kernels are not listed what
+    comes after it must tell.
+    """
+    if count[tells.CACHE] or count[tells.STEP] or known.widths.logits[index]:
         return True
-    return bool(known.widths.logits[index])
+    if known.opaque[index]:
+        return bool(count[tells.SAMPLE])
+    return bool(count[tells.EMBED] and (count[tells.CAUSAL] or (count[tells.SAMPLE] and count[tells.ROTARY])))
 
 
 def _one_phase(known: Facts, index: int) -> bool:

@@ -32,7 +32,7 @@ _EMBEDDING = re.compile(r"embedding$")
 _MATMUL = re.compile(r"(?:^|[:_])(?:mm|addmm|linear|matmul|gemm\w*|_?scaled_mm|onednn_mm)$|unquantized_gemm|gemm_a\d")
 _ATTENTION = re.compile(r"scaled_dot_product_(?:\w*attention)\w*$")
 _SOFTMAX = re.compile(r"_?(?:safe_)?softmax$")
-_PICK = re.compile(r"argmax$|aten::(?:_?log_)?softmax$|aten::topk$|aten::multinomial$")
+_PICK = re.compile(r"argmax$")
 
 TOKENS, ROWS, LOGITS, QUERIES, KEYS = range(5)
 
@@ -40,7 +40,7 @@ TOKENS, ROWS, LOGITS, QUERIES, KEYS = range(5)
 def widths(trace: Trace, step: Small, steps: int) -> Widths:
     """What the shapes say of each step; ``step`` is that of each operator, -1 outside."""
     ops = trace.ops
-    rows = np.flatnonzero((step >= 0) & (ops.shape >= 0))
+    rows = np.flatnonzero(ops.shape >= 0)
     found = np.zeros((5, steps), np.int32)
     if not len(rows):
         return Widths(found[TOKENS], found[LOGITS], found[QUERIES], found[KEYS])
@@ -50,7 +50,7 @@ def widths(trace: Trace, step: Small, steps: int) -> Widths:
     values = np.array([_values(name, dims, vocabulary) for name, dims in read], np.int64)
     for kind in range(5):
         value = values[dense, kind]
-        told = value > 0
+        told = (value > 0) & (step[rows] >= 0)
         found[kind] = _commonest(step[rows[told]], value[told], steps)
     tokens = np.where(found[TOKENS] > 0, found[TOKENS], found[ROWS])
     return Widths(tokens.astype(np.int32), found[LOGITS], found[QUERIES], found[KEYS])

@@ -34,8 +34,10 @@ def split(trace: Trace) -> Split:
     )
     captured = _captured(trace)
     found = find(trace, by, replayed, captured)
-    launch, elsewhere = attribution.step_of(launches.start, launches.thread, _spans(found), trace.threads)
-    launch[captured] = NONE
+    launch, elsewhere = _launches(trace, found, captured)
+    if idle := _marked_elsewhere(trace, found, launch, captured):
+        found = find(trace, by, replayed, captured, unmarked=idle)
+        launch, elsewhere = _launches(trace, found, captured)
     found, launch = _without_idle(found, launch, launches.kind)
     stream = attribution.stream_number(kernels.rank, kernels.device, kernels.stream)
     kernel = attribution.through_launch(by, launch)
@@ -64,10 +66,36 @@ def _captured(trace: Trace) -> NDArray[np.bool_]:
     return attribution.step_of(launches.start, launches.thread, spans, trace.threads)[0] >= 0
 
 
+def _launches(trace: Trace, found: list[Found], captured: NDArray[np.bool_]) -> tuple[Small, NDArray[np.bool_]]:
+    """The step of each launch, and whether its mark is another thread's."""
+    launch, elsewhere = attribution.step_of(trace.launches.start, trace.launches.thread, _spans(found), trace.threads)
+    launch[captured] = NONE
+    return launch, elsewhere
+
+
+def _marked_elsewhere(trace: Trace, found: list[Found], launch: Small, captured: NDArray[np.bool_]) -> set[int]:
+    """Ranks that launch work, none of it inside their marks: another process than the working one wrote those."""
+    working = np.isin(trace.launches.kind, (LaunchKind.KERNEL, LaunchKind.GRAPH)) & ~captured
+    ranks = set(np.unique(trace.launches.rank[working]).tolist())
+    ranks -= set(np.unique(trace.launches.rank[working & (launch >= 0)]).tolist())
+    return ranks & {one.rank for one in found if one.mark is not None}
+
+
 def _spans(found: list[Found]) -> Spans:
     numbers = np.array([(one.start, one.end, one.thread) for one in found], np.int64).reshape(-1, 3)
     rows = np.flatnonzero(numbers[:, 2] >= 0)
     return Spans(numbers[rows, 0], numbers[rows, 1], numbers[rows, 2], rows)
+
+
+def _host_spans(found: list[Found]) -> Spans:
+    """Spans for operators: one begins before what it launches, so a pass found by its rhythm reaches back to the last."""
+    spans = _spans(found)
+    start = spans.start.copy()
+    for thread in np.unique(spans.thread).tolist():
+        rows = np.flatnonzero(spans.thread == thread)
+        start[rows[1:]] = np.minimum(start[rows[1:]], spans.end[rows[:-1]] + 1)
+    unmarked = np.array([found[row].mark is None for row in spans.step.tolist()], np.bool_)
+    return spans._replace(start=np.where(unmarked, start, spans.start))
 
 
 def _without_idle(found: list[Found], launch: Small, kind: Small) -> tuple[list[Found], Small]:
@@ -108,7 +136,7 @@ def _steps(
     unsaid = [row for row, one in enumerate(found) if not _said(one)]
     verdicts: dict[int, phase.Verdict] = {}
     if unsaid:
-        ops, _ = attribution.step_of(trace.ops.start, trace.ops.thread, _spans(found), trace.threads)
+        ops, _ = attribution.step_of(trace.ops.start, trace.ops.thread, _host_spans(found), trace.threads)
         facts = phase.facts(trace, kernel, launch, by, replayed, widths(trace, ops, len(found)), len(found))
         verdicts = {row: phase.judge(facts, row, trace.names) for row in unsaid}
     steps: list[Step] = []

@@ -12,11 +12,10 @@ import numpy as np
 
 from phasewise.observe.traces.events import Small
 
-PROMPT, STEP, EITHER, CACHE, EMBED, SAMPLE, TRAIN, SOFTMAX, VECTOR, WIDE, NARROW, MATMUL = (
-    1 << bit for bit in range(12)
-)
-"""Bits: attention over a prompt, of a decode step, of either; KV-cache work, embedding lookup, sampling,
-training, softmax; matrix-vector product, matmul with a large tile, with a small one, matmul at all."""
+BITS = tuple(1 << bit for bit in range(14))
+PROMPT, STEP, EITHER, CACHE, CAUSAL, ROTARY, EMBED, SAMPLE, TRAIN, SOFTMAX, VECTOR, WIDE, NARROW, MATMUL = BITS
+"""Attention over a prompt, of a decode step, of either; KV-cache work, causal attention, rotary embedding; embedding
+lookup, sampling; training; softmax; matrix-vector product, matmul with a large tile, with a small one, any matmul."""
 
 ATTENTION = PROMPT | STEP | EITHER
 
@@ -39,11 +38,13 @@ _CACHE = re.compile(
     r"(?i)reshape_and_cache|store_?kv_?cache|concat_and_cache|kv_?cache|paged|flashinfer_kv_indices"
     r"|unified_attention|set_rows|kv_indices"
 )
+_CAUSAL = re.compile(r"(?i)causal|flash_fwd_\w*kernel<.*?>, *(?:\(bool\)0|false), *(?:\(bool\)1|true)")
+_ROTARY = re.compile(r"(?i)rotary|rope|ApplyRotary")
 _EMBED = re.compile(
-    r"(?i)vectorized_gather_kernel|indexSelect(?:Small|Large)|(?<!rotary_)embedding|get_rows|lookup_kernel|aten::index_select"
+    r"(?i)vectorized_gather_kernel|indexSelect(?:Small|Large)|embedding|get_rows|lookup_kernel|aten::index_select"
 )
 _SAMPLE = re.compile(
-    r"(?i)argmax|arg_max|sampling|sample_|_sample|multinomial|top_?p|softmax.*topk|(?<!moe_)topk|top_?k|sbtopk|gumbel|random_from"
+    r"(?i)argmax|arg_max|(?<!up)(?<!down)(?<!grid_)(?<!re)sampl(?:ing|e_|er)|_sample\b|multinomial|top_?p|softmax.*topk|(?<!moe_)topk|top_?k|sbtopk|gumbel|random_from"
 )
 _GATING = re.compile(r"(?i)moe|gating|rout|expert|grouped_topk|radixsort|sort")
 _TRAIN = re.compile(
@@ -73,7 +74,11 @@ def bits(name: str) -> int:
         found |= EITHER
     if _CACHE.search(name):
         found |= CACHE
-    if _EMBED.search(name):
+    if _CAUSAL.search(name):
+        found |= CAUSAL
+    if _ROTARY.search(name):
+        found |= ROTARY
+    elif _EMBED.search(name):
         found |= EMBED
     gating = _GATING.search(name)
     if not gating and not found & ATTENTION and _SAMPLE.search(name):
