@@ -88,7 +88,7 @@ def _spans(found: list[Found]) -> Spans:
 
 
 def _host_spans(found: list[Found]) -> Spans:
-    """Spans for operators: one begins before what it launches, so a pass found by its rhythm reaches back to the last."""
+    """Spans for operators: they begin before what they launch, so a pass found by rhythm reaches back to the last."""
     spans = _spans(found)
     start = spans.start.copy()
     for thread in np.unique(spans.thread).tolist():
