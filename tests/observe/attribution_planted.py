@@ -137,7 +137,8 @@ def together(*ranks: Planted, processes: int = 1) -> Trace:
     made = {}
     for kind, table in _KINDS.items():
         rows = [row for one in ranks for row in one.rows[kind]]
-        columns = {name: np.array([row.get(name, -1) for row in rows]) for name in rows[0]} if rows else None
+        said = {name for row in rows for name in row}
+        columns = {name: np.array([row.get(name, -1) for row in rows]) for name in said} if rows else None
         made[kind] = tables.table(table, columns)
         for column in ("thread", "end_thread"):
             if column in table._fields:

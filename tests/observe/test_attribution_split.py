@@ -12,6 +12,7 @@ from phasewise.observe.traces import tables
 from phasewise.observe.traces.events import Bands, Kernels, LaunchKind, Trace
 from phasewise.observe.traces.split import Split
 from phasewise.observe.traces.steps import split
+from phasewise.record.trace import Tokens
 
 PHASES = st.lists(st.sampled_from(["prefill", "decode"]), min_size=2, max_size=6)
 
@@ -206,11 +207,12 @@ def test_a_range_around_a_decode_loop_is_as_many_steps() -> None:
     calls = planted.rows["launches"]
     starts = [row["start"] / 1000 for row in calls if row["kind"] == LaunchKind.COPY]
     planted.band("prefill", 5, starts[1] - 20)
-    planted.band("decode", starts[1] - 10, calls[-1]["end"] / 1000 + 1)
+    planted.band("decode tokens=15 requests=3", starts[1] - 10, calls[-1]["end"] / 1000 + 1)
     done = split(planted.trace())
     assert phases(done) == ["prefill", *["decode"] * 5]
     assert done.kernel.tolist() == planted.truth
     assert "pass 2 of 5" in done.steps[2].evidence[1]
+    assert done.steps[2].decode == Tokens(requests=3, tokens=3)
 
 
 def test_generate_holds_the_prompt_too() -> None:

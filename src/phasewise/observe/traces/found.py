@@ -39,6 +39,7 @@ class Launched(NamedTuple):
 
     bits: Small
     attention: Small
+    marker: Small
     graph: Ints
 
 
@@ -68,21 +69,13 @@ def find(
 
 
 def _kernel_bits(trace: Trace) -> Small:
-    """Bits of each kernel, without those of sampling and embedding where a name comes with every layer.
-
-    A model whose attention is not one kernel (matmul, softmax, matmul) has its layers counted by softmax.
-    """
+    """Bits of each kernel. Where attention is not one kernel (matmul, softmax, matmul), softmax counts the layers."""
     kernels = trace.kernels
-    name_bits = tells.table(trace.names, kernels.name)
-    bits = name_bits[kernels.name]
+    bits = tells.table(trace.names, kernels.name)[kernels.name]
     for rank in range(len(trace.sources)):
         rows = np.flatnonzero(kernels.rank == rank)
         if not (bits[rows] & tells.ATTENTION).any():
             bits[rows] = np.where(bits[rows] & tells.SOFTMAX, bits[rows] | tells.EITHER, bits[rows])
-        layers = int(np.count_nonzero(bits[rows] & tells.ATTENTION))
-        often = np.bincount(kernels.name[rows], minlength=len(name_bits)) * 2 > max(layers, 1)
-        if layers:
-            bits[rows] &= np.where(often[kernels.name[rows]], ~(tells.SAMPLE | tells.EMBED), -1)
     return bits
 
 
@@ -90,19 +83,26 @@ def _started(trace: Trace, by: Ints, replayed: Ints, of_kernel: Small) -> Launch
     launches = trace.launches
     rows = len(launches.start)
     known = by >= 0
-    bits = np.zeros(rows, np.int32)
+    bits, marker = np.zeros(rows, np.int32), np.full(rows, -1, np.int32)
     for bit in (tells.SAMPLE, tells.EMBED):
-        bits[by[known & ((of_kernel & bit) != 0)]] |= bit
+        marked = np.flatnonzero(known & ((of_kernel & bit) != 0))
+        bits[by[marked]] |= bit
+        marker[by[marked]] = trace.kernels.name[marked]
     attention = np.bincount(by[known & ((of_kernel & tells.ATTENTION) != 0)], minlength=rows).astype(np.int32)
     graph = np.full(rows, -1, np.int64)
     graph[replayed[replayed >= 0]] = trace.replays.graph[replayed >= 0]
-    return Launched(bits, attention, graph)
+    return Launched(bits, attention, marker, graph)
 
 
 def _calls(trace: Trace, rows: Ints, started: Launched) -> Calls:
     launches = trace.launches
     return Calls(
-        launches.start[rows], launches.end[rows], started.bits[rows], started.attention[rows], started.graph[rows]
+        launches.start[rows],
+        launches.end[rows],
+        started.bits[rows],
+        started.attention[rows],
+        started.marker[rows],
+        started.graph[rows],
     )
 
 
@@ -171,7 +171,9 @@ def _on_devices(trace: Trace, rank: int, kernels: Ints, of_kernel: Small) -> lis
         rows = rows[np.argsort(table.start[rows], kind="stable")]
         bits = of_kernel[rows]
         attention = ((bits & tells.ATTENTION) != 0).astype(np.int32)
-        calls = Calls(table.start[rows], table.end[rows], bits, attention, np.full(len(rows), -1, np.int64))
+        marker = np.where(bits & (tells.SAMPLE | tells.EMBED), table.name[rows], -1).astype(np.int32)
+        graph = np.full(len(rows), -1, np.int64)
+        calls = Calls(table.start[rows], table.end[rows], bits, attention, marker, graph)
         whole = Found(rank, -1, int(table.start[rows[0]]), int(table.end[rows].max()))
         stretches = _stretches(rank, -1, rows, table.start, table.end, calls) or [whole]
         found += [one._replace(device=device) for one in stretches]

@@ -3,7 +3,7 @@
 Each piece of evidence moves the log-odds between prefill and decode; the confidence is the probability that follows.
 Strongest first: attention kernels made for one phase, shapes, matrix-vector products and matmul tiles, one launch of a
 whole graph, the median kernel, passes that repeat. The weights are judgements, not fits: a piece that is seen in the
-other phase too gets at most 1.5 (82%), two such pieces that agree 95%.
+other phase too gets at most 1.5 (82%), two such pieces that agree 95%; none of the last two alone is enough.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from math import exp
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from phasewise.observe.traces import tells
 from phasewise.observe.traces.events import Ints, LaunchKind, Small, Trace
@@ -36,7 +37,7 @@ class Facts(NamedTuple):
     ``kernels`` counts by bit of tells.py, ``time`` is the same in ns; ``attention`` the commonest attention kernel, an
     index into the trace's names or -1; ``graph`` the kernels of its largest graph launch, ``graphs`` how many it
     launched, ``opaque`` those whose kernels are not listed; ``median`` its median kernel, ns; ``alike`` how many steps
-    in a row have as many kernels.
+    in a row have as many kernels; ``language`` whether it can be a language model's pass at all.
     """
 
     total: Ints
@@ -48,13 +49,18 @@ class Facts(NamedTuple):
     opaque: Ints
     median: Ints
     alike: Ints
+    language: NDArray[np.bool_]
     widths: Widths
 
 
 def facts(
-    trace: Trace, step: Small, launch_step: Small, launch: Ints, replayed: Ints, widths: Widths, steps: int
+    trace: Trace, step: Small, launch_step: Small, launch: Ints, replayed: Ints, widths: Widths, rank: Small
 ) -> Facts:
-    """The facts of every step, from the step of each kernel and launch and the launch of each kernel and replay."""
+    """The facts of every step, from the step of each kernel and launch and the launch of each kernel and replay.
+
+    ``rank`` is that of each step.
+    """
+    steps = len(rank)
     kernels = trace.kernels
     inside = np.flatnonzero(step >= 0)
     place, name = step[inside], kernels.name[inside]
@@ -68,22 +74,25 @@ def facts(
     graph = np.zeros(steps, np.int64)
     mine = np.flatnonzero(is_graph & (launch_step >= 0))
     np.maximum.at(graph, launch_step[mine], of_launch[mine])
-    opaque = np.unique(replayed[replayed >= 0])
+    opaque = launch_step[np.unique(replayed[replayed >= 0])]
+    opaque = np.bincount(opaque[opaque >= 0], minlength=steps)
+    counts = {bit: np.bincount(place[mask], minlength=steps) for bit, mask in held.items()}
     return Facts(
         total=total,
-        kernels={bit: np.bincount(place[mask], minlength=steps) for bit, mask in held.items()},
+        kernels=counts,
         time={bit: np.bincount(place[mask], length[mask], steps).astype(np.int64) for bit, mask in held.items()},
         attention=_commonest(place, name, (bits & tells.ATTENTION) != 0, steps),
         graph=graph,
         graphs=np.bincount(launch_step[mine], minlength=steps),
-        opaque=np.bincount(launch_step[opaque][launch_step[opaque] >= 0], minlength=steps),
+        opaque=opaque,
         median=_medians(place, length, total),
         alike=_alike(total),
+        language=_language(counts, opaque, rank, widths),
         widths=widths,
     )
 
 
-def _commonest(place: Small, name: Small, mask: np.ndarray[tuple[int], np.dtype[np.bool_]], steps: int) -> Small:
+def _commonest(place: Small, name: Small, mask: NDArray[np.bool_], steps: int) -> Small:
     found = np.full(steps, -1, np.int32)
     pair, count = np.unique(place[mask].astype(np.int64) << 32 | name[mask], return_counts=True)
     order = np.argsort(count, kind="stable")
@@ -116,7 +125,7 @@ def judge(known: Facts, index: int, names: tuple[str, ...]) -> Verdict:
         return Verdict("unknown", ("no kernel of it is in the trace",), 0.0)
     if count[tells.TRAIN] * 100 > total:
         return Verdict("unknown", (f"{count[tells.TRAIN]} kernels of a backward pass or optimizer: training",), 0.0)
-    if not _language_model(known, count, index):
+    if not known.language[index]:
         return Verdict("unknown", ("nothing in it is a language model's: no KV cache, no vocabulary",), 0.0)
     prompt, step, either = (count[bit] for bit in (tells.PROMPT, tells.STEP, tells.EITHER))
     if min(prompt, step) * 4 >= max(prompt, step) > 0:
@@ -134,17 +143,16 @@ def judge(known: Facts, index: int, names: tuple[str, ...]) -> Verdict:
     return Verdict("prefill" if odds > 0 else "decode", told, round(confidence, 3))
 
 
-def _language_model(known: Facts, count: dict[int, int], index: int) -> bool:
-    """A KV cache, an attention kernel made for decode, logits over a vocabulary, or a lookup with what goes with it.
+def _language(count: dict[int, Ints], opaque: Ints, rank: Small, widths: Widths) -> NDArray[np.bool_]:
+    """Steps with a KV cache, attention made for decode, logits over a vocabulary, or a lookup with what goes with it.
 
-    A diffusion pipeline looks embeddings up, and picks with argmax, too. Of a graph whose kernels are not listed what
-    comes after it must tell.
+    A diffusion pipeline looks embeddings up, and picks with argmax, too. Graphs whose kernels are not listed are told by
+    what comes after them, or by the other passes of their rank.
     """
-    if count[tells.CACHE] or count[tells.STEP] or known.widths.logits[index]:
-        return True
-    if known.opaque[index]:
-        return bool(count[tells.SAMPLE])
-    return bool(count[tells.EMBED] and (count[tells.CAUSAL] or (count[tells.SAMPLE] and count[tells.ROTARY])))
+    found: NDArray[np.bool_] = (count[tells.CACHE] + count[tells.STEP] + widths.logits) > 0
+    found |= (count[tells.EMBED] > 0) & ((count[tells.CAUSAL] > 0) | (count[tells.SAMPLE] * count[tells.ROTARY] > 0))
+    beside = np.isin(rank, np.unique(rank[found])) | (count[tells.SAMPLE] > 0)
+    return found | ((opaque > 0) & beside)
 
 
 def _one_phase(known: Facts, index: int) -> bool:
@@ -166,12 +174,12 @@ def _evidence(known: Facts, count: dict[int, int], index: int, names: tuple[str,
     if largest * 5 >= total * 4 or (graphs == known.opaque[index] == 1):
         found.append((-1.0, "one graph launch for nearly all of it"))
     elif graphs > 1:
-        found.append((0.5, f"{graphs} graph launches, attention between them"))
+        found.append((0.3, f"{graphs} graph launches, attention between them"))
     median = int(known.median[index])
     if median >= 50_000 or 0 < median <= 7_000:
         found.append((0.4 if median >= 50_000 else -0.4, f"median kernel {median / 1000:.1f} µs"))
     if known.alike[index] >= 8:
-        found.append((-0.5, f"one of {known.alike[index]} passes in a row with {total} kernels each"))
+        found.append((-0.4, f"one of {known.alike[index]} passes in a row with {total} kernels each"))
     return found
 
 

@@ -20,14 +20,16 @@ from phasewise.observe.traces.tells import EMBED, SAMPLE
 class Calls(NamedTuple):
     """Calls of one thread (or, where no call was recorded, kernels of one device), by start.
 
-    ``bits`` are those of the kernels it launched (tells.py), ``attention`` how many of them are attention; ``graph``
-    tells replays of graphs whose kernels are not listed apart, -1 for anything else.
+    ``bits`` are those of the kernels it launched (tells.py), ``attention`` how many of them are attention; ``marker``
+    is the name of one that samples or embeds, -1 for none; ``graph`` tells replays of graphs whose kernels are not
+    listed apart, -1 for anything else.
     """
 
     start: Ints
     end: Ints
     bits: Small
     attention: Small
+    marker: Small
     graph: Ints
 
 
@@ -36,6 +38,7 @@ def passes(calls: Calls) -> Ints:
     core = np.flatnonzero((calls.attention > 0) | (calls.graph >= 0))
     if not len(core):
         return np.empty(0, np.int64)
+    calls = _without_layers(calls, core)
     ends = np.flatnonzero(_breaks(calls, core))
     pause = _pauses(calls)
     inner = [_boundary(calls, pause, int(core[k]), int(core[k + 1])) for k in ends.tolist()]
@@ -46,6 +49,18 @@ def passes(calls: Calls) -> Ints:
     from_row = int(core[-1]) + (int(sampled[-1]) if len(sampled) else 0)
     past = _edge(pause, from_row + 1, len(pause) - 1, usual, last=False)
     return np.array([first, *inner, past], np.int64)
+
+
+def _without_layers(calls: Calls, core: Ints) -> Calls:
+    """The calls, without the bits of what comes with every layer (gating picks with top-k too), by name."""
+    single = calls.attention[core] == 1
+    layer = np.concatenate(([False], single[1:] & single[:-1], [False]))
+    before = np.searchsorted(core, np.arange(len(calls.start)), "right")
+    rows = np.flatnonzero((calls.marker >= 0) & layer[before])
+    held = np.unique(calls.marker[rows].astype(np.int64) * len(layer) + before[rows]) // len(layer)
+    names, count = np.unique(held, return_counts=True)
+    every = np.isin(calls.marker, names[2 * count > np.count_nonzero(layer)])
+    return calls._replace(bits=np.where(every, 0, calls.bits).astype(np.int32))
 
 
 def _breaks(calls: Calls, core: Ints) -> NDArray[np.bool_]:

@@ -19,6 +19,7 @@ from phasewise.observe.traces.found import Found, find
 from phasewise.observe.traces.shapes import widths
 from phasewise.observe.traces.split import Split, Step
 from phasewise.observe.traces.strays import strays
+from phasewise.record.trace import Tokens
 
 
 def split(trace: Trace) -> Split:
@@ -137,7 +138,8 @@ def _steps(
     verdicts: dict[int, phase.Verdict] = {}
     if unsaid:
         ops, _ = attribution.step_of(trace.ops.start, trace.ops.thread, _host_spans(found), trace.threads)
-        facts = phase.facts(trace, kernel, launch, by, replayed, widths(trace, ops, len(found)), len(found))
+        rank = np.array([one.rank for one in found], np.int32)
+        facts = phase.facts(trace, kernel, launch, by, replayed, widths(trace, ops, len(found)), rank)
         verdicts = {row: phase.judge(facts, row, trace.names) for row in unsaid}
     steps: list[Step] = []
     for row, one in enumerate(found):
@@ -171,7 +173,7 @@ def _step(trace: Trace, one: Found, verdict: phase.Verdict | None, before: Step 
         said, sure = (
             (verdict.phase, verdict.confidence) if verdict.phase != "unknown" or not mark.request else (said, 0.7)
         )
-    counts = one.parts == 1 and said == mark.phase
+    prefill, decode = _counts(one) if said == mark.phase else (None, None)
     return Step(
         rank=one.rank,
         label=label,
@@ -181,10 +183,19 @@ def _step(trace: Trace, one: Found, verdict: phase.Verdict | None, before: Step 
         phase=said,
         evidence=tuple(evidence),
         confidence=sure,
-        prefill=mark.prefill if counts else None,
-        decode=mark.decode if counts else None,
+        prefill=prefill,
+        decode=decode,
         speculative=mark.speculative,
     )
+
+
+def _counts(one: Found) -> tuple[Tokens | None, Tokens | None]:
+    """The two halves that its mark gives a step; of a pass among several only the requests that each of them serves."""
+    mark = one.mark.mark if one.mark else None
+    if mark is None or one.parts == 1:
+        return (mark.prefill, mark.decode) if mark else (None, None)
+    each = mark.decode.requests if mark.decode else None
+    return None, Tokens(requests=each, tokens=each) if each else None
 
 
 def _how(found: list[Found], by: Ints) -> str:

@@ -27,12 +27,12 @@ _STEP = re.compile(
 )
 _PROMPT = re.compile(
     r"flash_fwd_kernel|FmhaBatchPrefill|FmhaFwd|BatchPrefill|SinglePrefill|Persistent(?:Context|Causal)|Context(?:StaticSched)?$"
-    r"|fmhaSm\d+.*Context|fmha_v2.*causal|context_attention|extend_attention|prefill|_fwd_kernel_unified|fmha_cutlassF"
-    r"|attention_forward_.*prefill|flash_attn_ext_f16|mha_varlen|PyTorchMemEffAttention|_flash_attention_forward|efficient_attention"
+    r"|fmhaSm\d+.*Context|fmha_v2.*causal|context_attention|extend_attention|prefill|_fwd_kernel_unified"
+    r"|attention_forward_.*prefill|flash_attn_ext_f16"
 )
 _EITHER = re.compile(
     r"(?i)splitkv|unified_attention|compute_attn_ws|flashattnfwd|flash_fwd|fmha|attn_fwd|flash_attn|cpu_attention|mla_|sdpa"
-    r"|scaled_dot_product|(?<!linear_)attention|paged_kv"
+    r"|scaled_dot_product|(?<!linear_)attention|paged_kv|mha_varlen|MemEffAttention"
 )
 _CACHE = re.compile(
     r"(?i)reshape_and_cache|store_?kv_?cache|concat_and_cache|kv_?cache|paged|flashinfer_kv_indices"
