@@ -74,8 +74,8 @@ def facts(
     graph = np.zeros(steps, np.int64)
     mine = np.flatnonzero(is_graph & (launch_step >= 0))
     np.maximum.at(graph, launch_step[mine], of_launch[mine])
-    opaque = launch_step[np.unique(replayed[replayed >= 0])]
-    opaque = np.bincount(opaque[opaque >= 0], minlength=steps)
+    whole = launch_step[np.unique(replayed[replayed >= 0])]
+    opaque = np.bincount(whole[whole >= 0], minlength=steps)
     counts = {bit: np.bincount(place[mask], minlength=steps) for bit, mask in held.items()}
     return Facts(
         total=total,
@@ -146,8 +146,8 @@ def judge(known: Facts, index: int, names: tuple[str, ...]) -> Verdict:
 def _language(count: dict[int, Ints], opaque: Ints, rank: Small, widths: Widths) -> NDArray[np.bool_]:
     """Steps with a KV cache, attention made for decode, logits over a vocabulary, or a lookup with what goes with it.
 
-    A diffusion pipeline looks embeddings up, and picks with argmax, too. Graphs whose kernels are not listed are told by
-    what comes after them, or by the other passes of their rank.
+    A diffusion pipeline looks embeddings up, and picks with argmax, too. Graphs whose kernels are not listed are told
+    by what comes after them, or by the other passes of their rank.
     """
     found: NDArray[np.bool_] = (count[tells.CACHE] + count[tells.STEP] + widths.logits) > 0
     found |= (count[tells.EMBED] > 0) & ((count[tells.CAUSAL] > 0) | (count[tells.SAMPLE] * count[tells.ROTARY] > 0))

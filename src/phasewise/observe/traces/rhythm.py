@@ -43,6 +43,8 @@ def passes(calls: Calls) -> Ints:
     pause = _pauses(calls)
     inner = [_boundary(calls, pause, int(core[k]), int(core[k + 1])) for k in ends.tolist()]
     usual = float(np.median(pause[inner])) if inner else np.inf
+    if usual < 3 * np.median(pause):
+        usual = np.inf
     embedded = np.flatnonzero(calls.bits[: core[0]] & EMBED)
     first = _edge(pause, 1, int(embedded[-1] if len(embedded) else core[0]), usual, last=True)
     sampled = np.flatnonzero(calls.bits[core[-1] :] & SAMPLE)
@@ -66,6 +68,8 @@ def _without_layers(calls: Calls, core: Ints) -> Calls:
 def _breaks(calls: Calls, core: Ints) -> NDArray[np.bool_]:
     """True for each core after which a new pass begins before the next core."""
     single = calls.attention[core] <= 1
+    twice = (calls.graph[core[1:]] == calls.graph[core[:-1]]) & (calls.graph[core[1:]] >= 0)
+    single &= ~(np.append(twice, False) | np.append(False, twice))
     between = np.where(calls.attention > 1, 0, calls.bits & (SAMPLE | EMBED)) != 0
     seen = np.cumsum(between)
     marked = seen[core[1:] - 1] - seen[core[:-1]] > 0
@@ -98,7 +102,8 @@ def _boundary(calls: Calls, pause: Ints, core: int, following: int) -> int:
     sampled, embedded = np.flatnonzero(bits & SAMPLE), np.flatnonzero(bits & EMBED)
     low = core + 1 + (int(sampled[-1]) + 1 if len(sampled) else 0)
     high = following
-    if len(embedded) and core + 1 + int(embedded[-1]) >= low and (len(sampled) or calls.attention[following] <= 1):
+    eager = calls.attention[following] == 1 and calls.graph[following] < 0
+    if len(embedded) and core + 1 + int(embedded[-1]) >= low and (len(sampled) or eager):
         high = core + 1 + int(embedded[-1])
     return low + int(np.argmax(pause[low : high + 1]))
 
