@@ -167,6 +167,6 @@ def between_neighbours(step: Small, launch: Ints, stream: Ints, start: Ints) -> 
 def stream_number(rank: Small, device: Small, stream: Ints) -> Ints:
     """One number per (rank, device, stream)."""
     wide = (rank.astype(np.int64) << 40) + (device.astype(np.int64) << 20)
-    if len(stream) and (stream.min() < -1 or stream.max() >= 1 << 20):
+    if len(stream) and (stream.min() < -1 or stream.max() >= (1 << 20) - 1):
         stream = np.unique(stream, return_inverse=True)[1].astype(np.int64)
     return np.unique(wide + stream + 1, return_inverse=True)[1].astype(np.int64)

@@ -44,10 +44,12 @@ def named(trace: Trace) -> tuple[Trace, str]:
     nameless = _nameless(trace)
     order, first, last = _replays(trace, by)
     source = np.full(len(kernels.start), -1, np.int64)
-    matched, follow = 0, -1
+    matched, follow, by_length = 0, -1, _by_length(pieces)
     for begin, past in zip(first.tolist(), last.tolist(), strict=True):
         chosen = order[begin:past]
-        found = _match(pieces, kernels.name[chosen], nameless[chosen], follow)
+        if len(chosen) not in by_length:
+            continue
+        found = _match(*by_length[len(chosen)], kernels.name[chosen], nameless[chosen], follow)
         if found >= 0:
             source[chosen], follow, matched = pieces[found].launches, found, matched + 1
     said = f"{matched} of {len(first)} graph launches are replays of {len(pieces)} captured graphs"
@@ -91,21 +93,25 @@ def _replays(trace: Trace, by: Ints) -> tuple[Ints, Ints, Ints]:
     return inside, first, np.append(first[1:], len(launch))[: len(first)]
 
 
-def _match(pieces: list[Piece], names: Small, nameless: NDArray[np.bool_], follow: int) -> int:
+def _by_length(pieces: list[Piece]) -> dict[int, tuple[Ints, Small]]:
+    """For each number of kernels the pieces that have as many, and their names, a row each."""
+    lengths = np.array([len(piece.names) for piece in pieces])
+    found: dict[int, tuple[Ints, Small]] = {}
+    for length in np.unique(lengths).tolist():
+        rows = np.flatnonzero(lengths == length)
+        found[length] = rows, np.stack([pieces[row].names for row in rows.tolist()])
+    return found
+
+
+def _match(rows: Ints, captured: Small, names: Small, nameless: NDArray[np.bool_], follow: int) -> int:
     """The piece whose replay this is, -1 for none; of several as good, the one after the last replay's, in turn."""
     known = ~nameless
-    scores = np.array(
-        [
-            np.mean(piece.names[known] == names[known]) if known.any() else AGREE
-            for piece in pieces
-            if len(piece.names) == len(names)
-        ]
-    )
-    if not len(scores) or scores.max() < AGREE:
+    score = (captured[:, known] == names[known]).mean(axis=1) if known.any() else np.full(len(rows), AGREE)
+    if score.max() < AGREE:
         return -1
-    fitting = [index for index, piece in enumerate(pieces) if len(piece.names) == len(names)]
-    best = [index for index, score in zip(fitting, scores.tolist(), strict=True) if score == scores.max()]
-    return next((index for index in best if index > follow), best[0])
+    best = rows[score == score.max()]
+    later = best[best > follow]
+    return int(later[0] if len(later) else best[0])
 
 
 def _given(trace: Trace, source: Ints, nameless: NDArray[np.bool_]) -> Trace:
