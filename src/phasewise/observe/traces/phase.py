@@ -3,7 +3,7 @@
 Each piece of evidence moves the log-odds between prefill and decode; the confidence is the probability that follows.
 Strongest first: attention kernels made for one phase, shapes, matrix-vector products and matmul tiles, one launch of a
 whole graph, the median kernel, passes that repeat. The weights are judgements, not fits: a piece that is seen in the
-other phase too gets at most 1.5 (82%), two such pieces that agree 95%; none of the last two alone is enough.
+other phase too gets at most 1.5 (82%), two such pieces that agree 95%; the last two only add to what others tell.
 """
 
 from __future__ import annotations
@@ -174,12 +174,12 @@ def _evidence(known: Facts, count: dict[int, int], index: int, names: tuple[str,
     if largest * 5 >= total * 4 or (graphs == known.opaque[index] == 1):
         found.append((-1.0, "one graph launch for nearly all of it"))
     elif graphs > 1:
-        found.append((0.3, f"{graphs} graph launches, attention between them"))
+        found.append((0.1, f"{graphs} graph launches, attention between them"))
     median = int(known.median[index])
     if median >= 50_000 or 0 < median <= 7_000:
-        found.append((0.4 if median >= 50_000 else -0.4, f"median kernel {median / 1000:.1f} µs"))
+        found.append((0.1 if median >= 50_000 else -0.1, f"median kernel {median / 1000:.1f} µs"))
     if known.alike[index] >= 8:
-        found.append((-0.4, f"one of {known.alike[index]} passes in a row with {total} kernels each"))
+        found.append((-0.1, f"one of {known.alike[index]} passes in a row with {total} kernels each"))
     return found
 
 

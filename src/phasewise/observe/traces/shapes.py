@@ -34,6 +34,9 @@ _ATTENTION = re.compile(r"scaled_dot_product_(?:\w*attention)\w*$")
 _SOFTMAX = re.compile(r"_?(?:safe_)?softmax$")
 _PICK = re.compile(r"argmax$")
 
+_SMALLEST = 256
+"""A vocabulary holds every byte at least; without its table, only a far larger choice is one from a vocabulary."""
+
 TOKENS, ROWS, LOGITS, QUERIES, KEYS = range(5)
 
 
@@ -79,15 +82,16 @@ def _dims(text: str) -> list[list[int]]:
 
 def _table(name: str, dims: list[list[int]]) -> int:
     """Rows of an embedding table: a vocabulary (or a rank's share of it) is the largest of them."""
-    return dims[0][0] if _EMBEDDING.search(name) and dims and len(dims[0]) == 2 and dims[0][0] >= 4096 else 0
+    return dims[0][0] if _EMBEDDING.search(name) and dims and len(dims[0]) == 2 and dims[0][0] >= _SMALLEST else 0
 
 
 def _values(name: str, dims: list[list[int]], vocabulary: int) -> tuple[int, int, int, int, int]:
     tokens = rows = logits = queries = keys = 0
     if vocabulary and _table(name, dims) == vocabulary and len(dims) > 1:
         tokens = prod(dims[1])
-    elif _PICK.search(name) and dims and len(dims[0]) == 2 and dims[0][1] >= max(vocabulary, 4096):
-        logits = dims[0][0]
+    elif _PICK.search(name) and dims and len(dims[0]) > 1 and dims[0][-1] >= _SMALLEST:
+        whole = dims[0][-1] % vocabulary == 0 if vocabulary else dims[0][-1] >= 16 * _SMALLEST
+        logits = prod(dims[0][:-1]) if whole else 0
     elif _ATTENTION.search(name) and len(dims) > 1 and len(dims[0]) == len(dims[1]) == 4:
         queries, keys = dims[0][2], dims[1][2]
     elif _SOFTMAX.search(name) and dims and len(dims[0]) == 4:
