@@ -37,7 +37,8 @@ def on_cpu(trace: Trace) -> Trace:
         return trace
     if not len(trace.ops.start):
         return trace
-    ops = rows(trace.ops, ~_named(trace, trace.ops.name, _VIEW.match))
+    sound = (trace.ops.name >= 0) & (trace.ops.end >= trace.ops.start)
+    ops = rows(trace.ops, sound & ~_named(trace, trace.ops.name, _VIEW.match))
     ops = rows(ops, np.lexsort((np.arange(len(ops.start)), -ops.end, ops.start, ops.thread)))
     inner, start, end = _own_time(ops)
     length = np.maximum(ops.end - ops.start, 1)

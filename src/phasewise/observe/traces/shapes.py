@@ -34,6 +34,7 @@ _ATTENTION = re.compile(r"scaled_dot_product_(?:\w*attention)\w*$")
 _SOFTMAX = re.compile(r"_?(?:safe_)?softmax$")
 _PICK = re.compile(r"argmax$")
 
+_HUGE = 1 << 31
 _SMALLEST = 256
 """A vocabulary holds every byte at least; without its table, only a far larger choice is one from a vocabulary."""
 
@@ -50,7 +51,8 @@ def widths(trace: Trace, step: Small, steps: int) -> Widths:
     pair, dense = np.unique(ops.name[rows].astype(np.int64) << 32 | ops.shape[rows], return_inverse=True)
     read = [(trace.names[code >> 32], _dims(trace.shapes[code & 0xFFFFFFFF])) for code in pair.tolist()]
     vocabulary = max((table for name, dims in read if (table := _table(name, dims))), default=0)
-    values = np.array([_values(name, dims, vocabulary) for name, dims in read], np.int64)
+    values = np.array([_values(name, dims, vocabulary) for name, dims in read], np.float64)
+    values = np.minimum(values, _HUGE - 1).astype(np.int64)
     for kind in range(5):
         value = values[dense, kind]
         told = (value > 0) & (step[rows] >= 0)
@@ -63,7 +65,7 @@ def _commonest(step: Small, value: np.ndarray[Any, np.dtype[np.int64]], steps: i
     """The value most often seen in each step, 0 in a step without one."""
     found = np.zeros(steps, np.int32)
     if len(step):
-        pair, count = np.unique(step.astype(np.int64) << 40 | np.minimum(value, (1 << 31) - 1), return_counts=True)
+        pair, count = np.unique(step.astype(np.int64) << 40 | value, return_counts=True)
         order = np.argsort(count, kind="stable")
         found[pair[order] >> 40] = pair[order] & ((1 << 40) - 1)
     return found
@@ -77,7 +79,11 @@ def _dims(text: str) -> list[list[int]]:
         return []
     if not isinstance(parsed, list):
         return []
-    return [one for one in parsed if isinstance(one, list) and one and all(isinstance(size, int) for size in one)]
+    return [one for one in parsed if isinstance(one, list) and one and all(_size(size) for size in one)]
+
+
+def _size(value: object) -> bool:
+    return isinstance(value, int) and 0 <= value < _HUGE
 
 
 def _table(name: str, dims: list[list[int]]) -> int:
