@@ -54,6 +54,19 @@ def vllm(listed: bool) -> tuple[Planted, list[str]]:
     return planted, ["unknown", "decode", "decode", "unknown", "decode", "decode"]
 
 
+def graphs_per_layer() -> tuple[Planted, list[str]]:
+    """A graph for every layer, its attention two kernels: a piece of a pass, not a pass."""
+    planted, now = Planted(), 10.0
+    for step in range(4):
+        layer = [("norm", 4.0), (SMALL, 4.0), (KV, 4.0), ("paged_attention_v2", 4.0), ("paged_attention_reduce", 4.0)]
+        now = eager(planted, now, [EMBED], 3, step)
+        for _ in range(16):
+            planted.call(now, layer, step, graph=True)
+            now += 6
+        now = eager(planted, now, [LOGITS, SAMPLE], 3, step) + 300
+    return planted, ["decode"] * 4
+
+
 def nano_vllm() -> tuple[Planted, list[str]]:
     planted, now = Planted(), 10.0
     for step in range(4):
@@ -125,12 +138,13 @@ def diffusion() -> tuple[Planted, list[str]]:
     [
         partial(vllm, True),
         partial(vllm, False),
+        graphs_per_layer,
         nano_vllm,
         transformers,
         partial(llama_cpp, False),
         partial(llama_cpp, True),
     ],
-    ids=["vllm", "vllm, graphs not listed", "nano-vllm", "transformers", "llama.cpp", "llama.cpp, graphs not listed"],
+    ids=["vllm", "vllm opaque", "graphs per layer", "nano-vllm", "transformers", "llama.cpp", "llama.cpp opaque"],
 )
 def test_the_passes_of_an_engine(engine: Callable[[], tuple[Planted, list[str]]]) -> None:
     planted, phases = engine()

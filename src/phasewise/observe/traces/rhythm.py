@@ -16,6 +16,10 @@ from numpy.typing import NDArray
 from phasewise.observe.traces.events import Ints, Small
 from phasewise.observe.traces.tells import EMBED, SAMPLE
 
+WHOLE = 4
+"""Attention kernels from which on one launch is a whole pass: a layer has up to three (both halves of a batch, and the
+reduction of a split)."""
+
 
 class Calls(NamedTuple):
     """Calls of one thread (or, where no call was recorded, kernels of one device), by start.
@@ -55,7 +59,7 @@ def passes(calls: Calls) -> Ints:
 
 def _without_layers(calls: Calls, core: Ints) -> Calls:
     """The calls, without the bits of what comes with every layer (gating picks with top-k too), by name."""
-    single = calls.attention[core] == 1
+    single = (calls.attention[core] > 0) & (calls.attention[core] < WHOLE)
     layer = np.concatenate(([False], single[1:] & single[:-1], [False]))
     before = np.searchsorted(core, np.arange(len(calls.start)), "right")
     rows = np.flatnonzero((calls.marker >= 0) & layer[before])
@@ -67,10 +71,10 @@ def _without_layers(calls: Calls, core: Ints) -> Calls:
 
 def _breaks(calls: Calls, core: Ints) -> NDArray[np.bool_]:
     """True for each core after which a new pass begins before the next core."""
-    single = calls.attention[core] <= 1
+    single = calls.attention[core] < WHOLE
     twice = (calls.graph[core[1:]] == calls.graph[core[:-1]]) & (calls.graph[core[1:]] >= 0)
     single &= ~(np.append(twice, False) | np.append(False, twice))
-    between = np.where(calls.attention > 1, 0, calls.bits & (SAMPLE | EMBED)) != 0
+    between = np.where(calls.attention >= WHOLE, 0, calls.bits & (SAMPLE | EMBED)) != 0
     seen = np.cumsum(between)
     marked = seen[core[1:] - 1] - seen[core[:-1]] > 0
     whole = ~single[:-1] | ~single[1:]
@@ -102,7 +106,7 @@ def _boundary(calls: Calls, pause: Ints, core: int, following: int) -> int:
     sampled, embedded = np.flatnonzero(bits & SAMPLE), np.flatnonzero(bits & EMBED)
     low = core + 1 + (int(sampled[-1]) + 1 if len(sampled) else 0)
     high = following
-    eager = calls.attention[following] == 1 and calls.graph[following] < 0
+    eager = calls.attention[following] < WHOLE and calls.graph[following] < 0
     if len(embedded) and core + 1 + int(embedded[-1]) >= low and (len(sampled) or eager):
         high = core + 1 + int(embedded[-1])
     return low + int(np.argmax(pause[low : high + 1]))
