@@ -1,4 +1,4 @@
-"""How the time on a device adds up: exact unions of intervals, what they leave idle, and what a utilisation counter says.
+"""How the time on a device adds up: exact unions of intervals, the gaps in them, and what a utilisation counter says.
 
 All times are integer nanoseconds. A kernel that ends before it starts (a clock that stepped) counts as length 0.
 """
@@ -90,7 +90,7 @@ def gaps(idle: Ints, between_s: float | None = None) -> Gaps:
 
 
 def resident(start: Ints, end: Ints) -> float:
-    """What "100% utilisation" would have said of one device: the share of sample windows in which any kernel was resident.
+    """What "100% utilisation" would have said of one device: the share of sample windows in which a kernel was resident.
 
     NVML defines utilisation as the time during which one or more kernels was executing, over sample periods of 1/6 s to
     1 s; nvidia-smi shows it as a share of them. Here a window of 1/6 s counts as soon as any kernel lay in it, from the
@@ -120,9 +120,7 @@ class Intervals(NamedTuple):
 def intervals(trace: Trace) -> Intervals:
     """Everything that ran on a device."""
     tables = (trace.kernels, trace.copies, trace.replays)
-    return Intervals(
-        *(np.concatenate([getattr(one, name) for one in tables]) for name in Intervals._fields)  # type: ignore[arg-type]
-    )
+    return Intervals(*(np.concatenate([getattr(one, name) for one in tables]) for name in Intervals._fields))
 
 
 def codes(*columns: NDArray[np.signedinteger]) -> tuple[Ints, list[tuple[int, ...]]]:

@@ -1,8 +1,8 @@
 """The family of a kernel by its name: an ordered table of patterns, in which the first that matches wins.
 
 families.csv holds ours; a user's file of the same form goes before it. Patterns ignore case and may match anywhere in
-the name. The names also are those of CPU operators (``aten::mm``, ``_C::onednn_mm``), which stand for kernels on a trace
-without a GPU.
+the name. Names of CPU operators (``aten::mm``, ``_C::onednn_mm``), which stand for kernels on a trace without a GPU, are
+among them.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def family_of(names: Sequence[str], table: Sequence[Rule]) -> tuple[str, ...]:
 @functools.cache
 def _shipped() -> tuple[Rule, ...]:
     text = resources.files("phasewise.observe.traces").joinpath("families.csv").read_text("utf-8")
-    return tuple(Rule(*row) for row in list(csv.reader(io.StringIO(text)))[1:])
+    return tuple(Rule(row[0], row[1], row[2]) for row in list(csv.reader(io.StringIO(text)))[1:])
 
 
 def _searched(names: dict[int, str], patterns: tuple[str, ...]) -> list[int]:
@@ -91,7 +91,9 @@ def _matching(names: dict[int, str], patterns: tuple[str, ...]) -> list[int]:
     import duckdb
 
     with duckdb.connect(":memory:", config={"threads": 1}) as base:
-        base.execute("create table kernel as select unnest($1) as place, unnest($2) as name", [[*names], [*names.values()]])
+        base.execute(
+            "create table kernel as select unnest($1) as place, unnest($2) as name", [[*names], [*names.values()]]
+        )
         wanted = " or ".join("regexp_matches(name, ?, 'i')" for _ in patterns)
         return [place for (place,) in base.execute(f"select place from kernel where {wanted}", patterns).fetchall()]
 
@@ -100,14 +102,18 @@ def _of_user(path: Path) -> Iterator[Rule]:
     for line, row in _rows(path):
         where = f"{path}, line {line}"
         if len(row) not in (2, 3):
-            raise InputError(f"{where} has {len(row)} cells: write family,pattern,note, a pattern with commas in quotes.")
+            raise InputError(
+                f"{where} has {len(row)} cells: write family,pattern,note, a pattern with commas in quotes."
+            )
         family, pattern = row[0].strip(), row[1]
         if family not in FAMILIES:
             raise InputError(f"{where}: {family[:40]!r} is no family: write one of {', '.join(FAMILIES)}.")
         if not pattern or len(pattern) > _PATTERN:
             raise InputError(f"{where}: a pattern has 1 to {_PATTERN} characters, this one {len(pattern)}.")
         if reason := _wrong(pattern):
-            raise InputError(f"{where}: {pattern[:60]!r} is no pattern of RE2 ({reason}): correct it, without look-around.")
+            raise InputError(
+                f"{where}: {pattern[:60]!r} is no pattern of RE2 ({reason}): correct it, without look-around."
+            )
         yield Rule(family, pattern, row[2] if len(row) == 3 else "", own=True)
 
 

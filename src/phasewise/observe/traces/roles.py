@@ -4,8 +4,8 @@ A layer is norm, QKV, RoPE, KV write, attention, output projection, norm, MLP or
 step is cut there into parts, each from one layer's attention to the next one's. In a part, what stands in the middle
 (the experts, else the activation) tells its matrix multiplications apart: before it the output projection, a norm, then
 gate and up (or the router); behind it down, a norm, then the next layer's QKV, which after the last layer is the
-lm_head. Without a middle (an activation fused into a GEMM) the norms alone tell. Where the order does not hold, a kernel
-has no role, and where a step does not repeat, none of its kernels has.
+lm_head. Without a middle (an activation fused into a GEMM) the norms alone tell. Where the order does not hold, a
+kernel has no role, and where a step does not repeat, none of its kernels has.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from phasewise.observe.traces.busy import heads_of
 from phasewise.observe.traces.events import Ints
+from phasewise.observe.traces.families import FAMILIES
 
 ROLES = (
     "",
@@ -47,14 +48,15 @@ _AS_FAMILY = ("norm", "rope", "kv_write", "attention", "activation", "communicat
 
 _EMBEDDING = re.compile(r"embedding|gather_kernel|index_?select|get_rows", re.IGNORECASE)
 _ROUTING = re.compile(r"rout|top_?k|gating|bitmatrix|align|sort|histogram|count_and", re.IGNORECASE)
+_IS = {family: np.int8(code) for code, family in enumerate(FAMILIES)}
 _FAR = np.iinfo(np.int64).max
 
 
 class _Parts(NamedTuple):
     """The kernels of all steps, one after the other, cut into parts.
 
-    By kernel: ``step``, ``part``, its ``place``, ``family`` of it, ``matmul``; the norms and the matrix multiplications of
-    its part before it (``norms``, ``nth``), and the ``run``: how many norms parted it from the part's first one.
+    By kernel: ``step``, ``part``, its ``place``, ``family`` of it, ``matmul``; the norms and matrix multiplications of its
+    part before it (``norms``, ``nth``), and the ``run``: how many norms parted it from the part's first one.
     By part: where it ``heads``; whether it begins with ``attention``, is the ``last`` of its step, has ``experts``; the
     ``first`` and ``final`` place of its middle (_FAR and -1 without one); its ``runs`` and ``matmuls``.
     """
@@ -62,7 +64,7 @@ class _Parts(NamedTuple):
     step: Ints
     part: Ints
     place: Ints
-    family: NDArray[np.str_]
+    family: Codes
     matmul: Mask
     norms: Ints
     nth: Ints
@@ -77,15 +79,17 @@ class _Parts(NamedTuple):
     matmuls: Ints
 
 
-def roles(order: Ints, step: NDArray[np.signedinteger], family: Sequence[str], name: Ints, names: Sequence[str]) -> Codes:
+def roles(
+    order: Ints, step: NDArray[np.signedinteger], family: Sequence[str], name: Ints, names: Sequence[str]
+) -> Codes:
     """The role of every kernel, an index into ROLES, in the order of ``step``.
 
-    ``order`` lists the kernels that belong to steps, by step and then by start. ``name`` gives the distinct name of every
-    kernel as an index into ``names``, and into ``family``, the families of those.
+    ``order`` lists the kernels that belong to steps, by step and then by start. ``name`` gives the distinct name of
+    every kernel as an index into ``names``, and into ``family``, the families of those.
     """
     found = np.zeros(len(step), np.int8)
     if len(order):
-        parts = _cut(step[order].astype(np.int64), np.array(family)[name[order]])
+        parts = _cut(step[order].astype(np.int64), np.array([_IS[one] for one in family], np.int8)[name[order]])
         routing, embedding = (
             np.array([pattern.search(one) is not None for one in names])[name[order]]
             for pattern in (_ROUTING, _EMBEDDING)
@@ -94,18 +98,18 @@ def roles(order: Ints, step: NDArray[np.signedinteger], family: Sequence[str], n
     return found
 
 
-def _cut(step: Ints, family: NDArray[np.str_]) -> _Parts:
-    matmul, moe = (family == "gemm") | (family == "gemv"), family == "moe"
+def _cut(step: Ints, family: Codes) -> _Parts:
+    matmul, moe = (family == _IS["gemm"]) | (family == _IS["gemv"]), family == _IS["moe"]
     steps = heads_of(step)
-    attention = _layers(step, family == "attention", matmul | moe | (family == "activation"))
+    attention = _layers(step, family == _IS["attention"], matmul | moe | (family == _IS["activation"]))
     cut = attention.copy()
     cut[steps] = True
     heads = np.flatnonzero(cut)
     part = np.cumsum(cut) - 1
     place = np.arange(len(step))
-    norms = _before(family == "norm", heads, part)
+    norms = _before(family == _IS["norm"], heads, part)
     experts = np.logical_or.reduceat(moe, heads)
-    middle = np.where(experts[part], moe, family == "activation")
+    middle = np.where(experts[part], moe, family == _IS["activation"])
     run = _runs(matmul, norms, heads, part)
     return _Parts(
         step=step,
@@ -152,17 +156,17 @@ def _runs(matmul: Mask, norms: Ints, heads: Ints, part: Ints) -> Ints:
     places = np.flatnonzero(matmul)
     new = np.zeros(len(part), bool)
     new[places[1:]] = (np.diff(part[places]) == 0) & (np.diff(norms[places]) > 0)
-    total = np.cumsum(new)
+    total: Ints = np.cumsum(new)
     return np.asarray(total - (total - new)[heads][part])
 
 
 def _roles(at: _Parts, routing: Mask, embedding: Mask) -> Codes:
     role = np.zeros(len(at.step), np.int8)
     for family in _AS_FAMILY:
-        _give(role, family, at.family == family)
-    _give(role, "", (at.family == "attention") & ~at.attention[at.part])
-    moe, within = at.family == "moe", (at.place > at.first[at.part]) & (at.place < at.final[at.part])
-    _give(role, "experts", moe | ((at.family == "activation") & at.experts[at.part] & within))
+        _give(role, family, at.family == _IS[family])
+    _give(role, "", (at.family == _IS["attention"]) & ~at.attention[at.part])
+    moe, within = at.family == _IS["moe"], (at.place > at.first[at.part]) & (at.place < at.final[at.part])
+    _give(role, "experts", moe | ((at.family == _IS["activation"]) & at.experts[at.part] & within))
     _give(role, "router", moe & routing)
     begun = at.attention[at.part]
     middle = at.final[at.part] >= 0
@@ -218,14 +222,16 @@ def _by_norms(role: Codes, at: _Parts, which: Mask) -> None:
 
 def _ends(role: Codes, at: _Parts, embedding: Mask) -> None:
     """The first part of a step looks the tokens up; the last one ends with lm_head and sampling."""
-    looked = ~at.attention[at.part] & embedding & (at.family == "copy") & (at.norms == 0) & (at.nth == 0)
+    looked = ~at.attention[at.part] & embedding & (at.family == _IS["copy"]) & (at.norms == 0) & (at.nth == 0)
     lookup = np.maximum.reduceat(np.where(looked, at.place, -1), at.heads)
     role[lookup[lookup >= 0]] = ROLES.index("embedding")
     last = at.last[at.part] & at.attention[at.part]
     _give(role, "lm_head", last & (role == ROLES.index("qkv")))
     head = np.maximum.reduceat(np.where(role == ROLES.index("lm_head"), at.place, -1), at.heads)[at.part]
-    chosen = np.maximum.reduceat(np.where(at.family == "sampling", at.place, -1), at.heads)[at.part]
-    _give(role, "sampling", last & (head >= 0) & (at.place > head) & (at.place <= chosen) & (at.family != "communication"))
+    chosen = np.maximum.reduceat(np.where(at.family == _IS["sampling"], at.place, -1), at.heads)[at.part]
+    _give(
+        role, "sampling", last & (head >= 0) & (at.place > head) & (at.place <= chosen) & (at.family != "communication")
+    )
 
 
 def _repeats(at: _Parts) -> Mask:
