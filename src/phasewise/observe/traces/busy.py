@@ -90,7 +90,7 @@ def gaps(idle: Ints, between_s: float | None = None) -> Gaps:
 
 
 def resident(start: Ints, end: Ints) -> float:
-    """What "100% utilisation" would have said of one device: the share of sample windows in which a kernel was resident.
+    """What "100% utilisation" would have said of one device: the share of sample windows with a kernel resident.
 
     NVML defines utilisation as the time during which one or more kernels was executing, over sample periods of 1/6 s to
     1 s; nvidia-smi shows it as a share of them. Here a window of 1/6 s counts as soon as any kernel lay in it, from the

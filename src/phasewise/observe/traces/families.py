@@ -1,8 +1,8 @@
 """The family of a kernel by its name: an ordered table of patterns, in which the first that matches wins.
 
 families.csv holds ours; a user's file of the same form goes before it. Patterns ignore case and may match anywhere in
-the name. Names of CPU operators (``aten::mm``, ``_C::onednn_mm``), which stand for kernels on a trace without a GPU, are
-among them.
+the name. Names of CPU operators (``aten::mm``, ``_C::onednn_mm``), which stand for kernels on a trace without a GPU,
+are among them.
 """
 
 from __future__ import annotations

@@ -21,10 +21,10 @@ _ENOUGH = 20
 
 
 def launch_costs(trace: Trace, split: Split, laid: Laid) -> dict[TracePhase, LaunchCost]:
-    """The cost of launching by phase; empty when the trace holds no launches."""
+    """The cost of launching by phase; empty when the trace holds no launches of a device."""
     launches = trace.launches
     starts = (launches.kind == LaunchKind.KERNEL) | (launches.kind == LaunchKind.GRAPH)
-    if not starts.any():
+    if trace.on_cpu or not starts.any():
         return {}
     launch_phase = of_phase(laid.phase, split.launch)
     delay = _delays(trace, split)

@@ -48,6 +48,9 @@ _AS_FAMILY = ("norm", "rope", "kv_write", "attention", "activation", "communicat
 
 _EMBEDDING = re.compile(r"embedding|gather_kernel|index_?select|get_rows", re.IGNORECASE)
 _ROUTING = re.compile(r"rout|top_?k|gating|bitmatrix|align|sort|histogram|count_and", re.IGNORECASE)
+_REDUCES = re.compile(r"split_?k_?reduce", re.IGNORECASE)
+"""The second half of a matrix multiplication that was split along K."""
+
 _IS = {family: np.int8(code) for code, family in enumerate(FAMILIES)}
 _FAR = np.iinfo(np.int64).max
 
@@ -55,8 +58,8 @@ _FAR = np.iinfo(np.int64).max
 class _Parts(NamedTuple):
     """The kernels of all steps, one after the other, cut into parts.
 
-    By kernel: ``step``, ``part``, its ``place``, ``family`` of it, ``matmul``; the norms and matrix multiplications of its
-    part before it (``norms``, ``nth``), and the ``run``: how many norms parted it from the part's first one.
+    By kernel: ``step``, ``part``, its ``place``, ``family`` of it, ``matmul``; the norms and matrix multiplications of
+    its part before it (``norms``, ``nth``), and the ``run``: how many norms parted it from the part's first one.
     By part: where it ``heads``; whether it begins with ``attention``, is the ``last`` of its step, has ``experts``; the
     ``first`` and ``final`` place of its middle (_FAR and -1 without one); its ``runs`` and ``matmuls``.
     """
@@ -89,17 +92,19 @@ def roles(
     """
     found = np.zeros(len(step), np.int8)
     if len(order):
-        parts = _cut(step[order].astype(np.int64), np.array([_IS[one] for one in family], np.int8)[name[order]])
-        routing, embedding = (
+        of = np.array([_IS[one] for one in family], np.int8)[name[order]]
+        routing, embedding, reduces = (
             np.array([pattern.search(one) is not None for one in names])[name[order]]
-            for pattern in (_ROUTING, _EMBEDDING)
+            for pattern in (_ROUTING, _EMBEDDING, _REDUCES)
         )
-        found[order] = _roles(parts, routing, embedding)
+        multiplies = (of == _IS["gemm"]) | (of == _IS["gemv"])
+        role = _roles(_cut(step[order].astype(np.int64), of, multiplies & ~reduces), routing, embedding)
+        found[order] = _with_the_one_before(role, multiplies & reduces)
     return found
 
 
-def _cut(step: Ints, family: Codes) -> _Parts:
-    matmul, moe = (family == _IS["gemm"]) | (family == _IS["gemv"]), family == _IS["moe"]
+def _cut(step: Ints, family: Codes, matmul: Mask) -> _Parts:
+    moe = family == _IS["moe"]
     steps = heads_of(step)
     attention = _layers(step, family == _IS["attention"], matmul | moe | (family == _IS["activation"]))
     cut = attention.copy()
@@ -131,6 +136,12 @@ def _cut(step: Ints, family: Codes) -> _Parts:
     )
 
 
+def _with_the_one_before(role: Codes, which: Mask) -> Codes:
+    """The role of the kernel right before for those of ``which``."""
+    role[1:][which[1:]] = role[:-1][which[1:]]
+    return role
+
+
 def _layers(step: Ints, attention: Mask, dense: Mask) -> Mask:
     """Where a layer's attention begins: an attention kernel with dense work between it and the one before.
 
@@ -147,7 +158,7 @@ def _layers(step: Ints, attention: Mask, dense: Mask) -> Mask:
 
 def _before(mask: Mask, heads: Ints, part: Ints) -> Ints:
     """How many of ``mask`` lie in the same part before each kernel."""
-    total = np.cumsum(mask) - mask
+    total: Ints = np.cumsum(mask, dtype=np.int64) - mask
     return np.asarray(total - total[heads][part])
 
 
@@ -156,7 +167,7 @@ def _runs(matmul: Mask, norms: Ints, heads: Ints, part: Ints) -> Ints:
     places = np.flatnonzero(matmul)
     new = np.zeros(len(part), bool)
     new[places[1:]] = (np.diff(part[places]) == 0) & (np.diff(norms[places]) > 0)
-    total: Ints = np.cumsum(new)
+    total = np.cumsum(new, dtype=np.int64)
     return np.asarray(total - (total - new)[heads][part])
 
 
@@ -195,10 +206,17 @@ def _around(role: Codes, at: _Parts, which: Mask) -> None:
     norms = _norms_at(at, np.maximum(at.final, 0))[part]
     nearest = np.minimum.reduceat(np.where(behind, at.place, _FAR), at.heads)[part]
     parted = np.logical_or.reduceat(behind & (at.norms > norms), at.heads)[part]
-    down = behind & np.where(parted, at.norms == norms, (at.place == nearest) & ~experts)
+    plain = ~parted & ~experts
+    down = behind & ((parted & (at.norms == norms)) | (plain & (at.place == nearest)))
     _give(role, "qkv", behind)
     _give(role, "experts", down & experts)
     _give(role, "down", down & ~experts)
+    many = np.add.reduceat(behind.astype(np.int64), at.heads)[part]
+    _give(role, "", behind & plain & (many != 2) & (many != 4))
+    # Gate, activation, up, down: written out one by one, the up projection runs behind the activation of the gate.
+    gates = np.add.reduceat((role == ROLES.index("gate_up")).astype(np.int64), at.heads)[part]
+    downs = np.add.reduceat((role == ROLES.index("down")).astype(np.int64), at.heads)[part]
+    _give(role, "gate_up", down & ~experts & (gates == 1) & (downs == 2) & (at.place == nearest))
 
 
 def _norms_at(at: _Parts, places: Ints) -> Ints:

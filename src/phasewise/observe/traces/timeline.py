@@ -97,7 +97,7 @@ def _devices(trace: Trace, kind: Kinds) -> list[_Lane]:
 
 
 def _drawn(lane: _Lane, limit: int) -> list[Bar]:
-    """The bars of a lane: one a row, or one for all rows shorter than a window, of which ``limit`` makes half as many."""
+    """The bars of a lane: one a row, or one for all rows shorter than a window, at most ``limit``."""
     rows = len(lane.start)
     length = np.maximum(lane.end - lane.start, 0)
     if rows <= limit:
