@@ -102,8 +102,8 @@ def _strays(trace: Trace, split: Split) -> Health:
     return judged(
         "stray kernels",
         bool(stray.any()),
-        f"{counted(np.count_nonzero(stray), 'kernel')} ({show(spent, 's')}) far from the rest of their step: in all sums, "
-        "but in no step's span",
+        f"{counted(np.count_nonzero(stray), 'kernel')} ({show(spent, 's')}) far from the rest of their step: in all "
+        "sums, but in no step's span",
         "no kernel lies far from the rest of its step",
     )
 
