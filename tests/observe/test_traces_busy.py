@@ -154,8 +154,8 @@ ANSWERS = {
     "sglang_qwen3_8b_mi300x_prefill": (527, 7, 492_773.592, 492_768.895, 492_806.864, 987_288.887, 18, 493_283.729),
     "vllm_b200_eager": (768, 161, 10_862.916, 10_793.636, 11_596.479, 84_487.178, 715, 2_638.105),
 }
-"""The published right answers, µs. They were computed in floating point at 6.5e12 µs, where numbers lie 1 ns apart, so that
-unions, which add hundreds of differences, may be off by some tens of ns; ours are exact."""
+"""The published right answers, µs. They were computed in floating point at 6.5e12 µs, where numbers lie 1 ns apart, so
+that unions, which add hundreds of differences, may be off by some tens of ns; ours are exact."""
 
 
 @pytest.mark.parametrize("name", ANSWERS)

@@ -139,7 +139,7 @@ NAMES: dict[str, tuple[str, ...]] = {
         "void vllm::cvt_fp16_to_fp4<__nv_bfloat16, false>",
     ),
     "copy": (
-        "void at::native::elementwise_kernel<128, 4, at::native::gpu_kernel_impl_nocast<at::native::direct_copy_kernel>>",
+        "void at::native::elementwise_kernel<128, 4, at::native::gpu_kernel_impl_nocast<at::native::direct_copy>>",
         "void at::native::(anonymous namespace)::CatArrayBatchedCopy_vectorized<>",
         "void at::native::vectorized_gather_kernel<16, long>(char*)",
         "triton_poi_fused__to_copy_1",

@@ -2,50 +2,75 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import PurePath
+from types import MappingProxyType
 
+import msgspec
 import numpy as np
 
 from phasewise.observe.traces import timeline
 from phasewise.observe.traces.busy import devices
 from phasewise.observe.traces.events import LaunchKind, Source, Trace
-from phasewise.observe.traces.families import Rule
+from phasewise.observe.traces.families import Rule, family_of
 from phasewise.observe.traces.health import health
 from phasewise.observe.traces.kinds import kinds
 from phasewise.observe.traces.laid import lay
+from phasewise.observe.traces.speed_of_light import measured_kernels, weighted
 from phasewise.observe.traces.split import Split
 from phasewise.observe.traces.summed import phases, steps
-from phasewise.observe.traces.untimed import summed_phases
+from phasewise.observe.traces.untimed import measured_phases, untimed_phases
 from phasewise.record.trace import Traced, TraceDevice, TracedPhase, TraceFile, TracePhase
 
 _NO_TIMELINE = "the files hold sums or single kernels and no timeline"
+_TIMED = (
+    "steps",
+    "kernel_union_s",
+    "gpu_union_s",
+    "union_s",
+    "span_s",
+    "busy_fraction",
+    "resident_fraction",
+    "median_kernel_s",
+    "kernels_per_step",
+    "gaps",
+    "launches",
+    "roles",
+    "timeline",
+)
+"""What nobody can know without a timeline."""
 
 
 def section(
-    trace: Trace, split: Split, rules: Sequence[Rule], *, bars: int = 3000, assume: TracePhase | None = None
+    trace: Trace,
+    split: Split,
+    rules: Sequence[Rule],
+    *,
+    bars: int = 3000,
+    assume: Mapping[int, TracePhase] = MappingProxyType({}),
 ) -> Traced:
     """Whose time a trace was: everything of the record but the verdicts, which judge sets.
 
-    ``rules`` names the families; ``bars`` bounds the picture. ``assume`` is the phase of files that have no timeline,
-    so no steps (a kernel summary, Nsight Compute); without it their names, or NVTX ranges, say.
+    ``rules`` names the families; ``bars`` bounds the picture. ``assume`` is, by rank, the phase of files that have no
+    timeline and so no steps (a kernel summary, Nsight Compute); without it NVTX ranges or the files' names say.
     """
     timed = len(trace.kernels.start) + len(trace.replays.start) + len(trace.copies.start) > 0
     laid, kind = lay(trace, split), kinds(trace, rules)
     made, machines = steps(trace, split, laid), devices(trace)
-    found = phases(trace, split, laid, kind, made) if timed else summed_phases(trace, rules, assume)
+    counted = measured_phases(trace, assume)
+    found = phases(trace, split, laid, kind, made) if timed else untimed_phases(trace, rules, counted, assume)
     picture, note = timeline.bars(trace, split, made, kind, bars)
     outside = laid.kernel_phase < 0
     return Traced(
         files=tuple(_file(source) for source in trace.sources),
         on_cpu=trace.on_cpu,
-        phases=found,
+        phases={name: _with_counters(trace, name, phase, counted) for name, phase in found.items()},
         outside_s=int(laid.duration[outside].sum()) / 1e9,
         outside_kernels=int(np.count_nonzero(outside)),
         steps=made,
         devices=machines,
-        kernels_total=len(trace.kernels.start) + int(trace.totals.instances.sum()),
-        gpu_sum_s=(int(laid.duration.sum()) + int(trace.totals.total.sum())) / 1e9,
+        kernels_total=len(trace.kernels.start) if timed else sum(phase.kernels for phase in found.values()),
+        gpu_sum_s=int(laid.duration.sum()) / 1e9 if timed else sum(phase.gpu_time_s for phase in found.values()),
         kernel_union_s=_sum(machines, "kernel_union_s"),
         gpu_union_s=_sum(machines, "gpu_union_s"),
         span_s=_sum(machines, "span_s"),
@@ -53,11 +78,27 @@ def section(
         resident_fraction=_over_spans(machines, "resident_fraction"),
         graph_launches=int(np.count_nonzero(trace.launches.kind == LaunchKind.GRAPH)),
         gpu_graph_replays=len(trace.replays.start),
+        measured=measured_kernels(trace, _families(trace, rules), counted),
         health=health(trace, split, made, machines),
         timeline=picture,
         timeline_note=note,
         missing=_missing(trace, found, timed),
+        how=split.how,
     )
+
+
+def _with_counters(trace: Trace, name: TracePhase, phase: TracedPhase, counted: Sequence[TracePhase]) -> TracedPhase:
+    rows = np.flatnonzero([one == name for one in counted])
+    return msgspec.structs.replace(phase, speed_of_light=weighted(trace.measured, rows)) if len(rows) else phase
+
+
+def _families(trace: Trace, rules: Sequence[Rule]) -> list[str]:
+    """The family of each of the trace's names, where a kernel with counters has it."""
+    used = np.unique(trace.measured.name).tolist()
+    found = [""] * len(trace.names)
+    for place, family in zip(used, family_of([trace.names[place] for place in used], rules), strict=True):
+        found[place] = family
+    return found
 
 
 def _file(source: Source) -> TraceFile:
@@ -85,9 +126,7 @@ def _over_spans(machines: Sequence[TraceDevice], what: str) -> float | None:
 def _missing(trace: Trace, found: dict[TracePhase, TracedPhase], timed: bool) -> dict[str, str]:
     why: dict[str, str] = {}
     if not timed:
-        for part in ("steps", "union_s", "span_s", "busy_fraction", "resident_fraction", "gaps", "roles", "timeline"):
-            why[part] = _NO_TIMELINE
-        why["launches"] = _NO_TIMELINE
+        why |= dict.fromkeys(_TIMED, _NO_TIMELINE)
     elif trace.on_cpu:
         why["launches"] = "operators on a CPU launch nothing"
     elif not len(trace.launches.start):
@@ -96,6 +135,8 @@ def _missing(trace: Trace, found: dict[TracePhase, TracedPhase], timed: bool) ->
         why["phases"] = "no step was found"
     elif timed and not any(phase.roles for phase in found.values()):
         why["roles"] = "no attention kernel was recognised in layers that repeat"
+    if timed and len(trace.totals.name):
+        why["sums"] = "kernel summaries are left out beside files with a timeline"
     if len(trace.replays.start):
         why["families"] = "graph replays were recorded as one interval each, so that their kernels are in no family"
     if not len(trace.measured.name):
