@@ -22,7 +22,7 @@ def steps(trace: Trace, split: Split, laid: Laid) -> tuple[TraceStep, ...]:
     inside = split.kernel >= 0
     busy = np.bincount(split.kernel[inside], laid.duration[inside], count)
     replayed = split.replay >= 0
-    busy += np.bincount(split.replay[replayed], _length(trace.replays.start, trace.replays.end)[replayed], count)
+    busy = busy + np.bincount(split.replay[replayed], _length(trace.replays.start, trace.replays.end)[replayed], count)
     kernels = np.bincount(split.kernel[inside], minlength=count)
     kind = trace.launches.kind
     graph = (split.launch >= 0) & (kind == LaunchKind.GRAPH)
