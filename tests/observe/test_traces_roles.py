@@ -145,6 +145,17 @@ def test_nothing_is_told_where_layers_do_not_repeat(families: list[str]) -> None
     assert set(told(families)) <= {""}
 
 
+@pytest.mark.parametrize("name", ["softmax_warp_forward", "soft_max_f32"])
+def test_attention_written_out_marks_no_layer(name: str) -> None:
+    families = ["gemm", "gemm", "attention", "gemm", "gemm", "norm", "gemm", "activation", "gemm", "norm"] * 4
+    assert set(told(families, [name if one == "attention" else one for one in families])) == {""}
+
+
+def test_training_is_no_order_of_these() -> None:
+    families = [family for family, _ in DENSE * 3]
+    assert set(told([*families, "other"], [*families, "flash_bwd_kernel"])) == {""}
+
+
 def test_no_kernels_no_roles() -> None:
     assert len(roles(np.zeros(0, np.int64), np.zeros(0, np.int32), (), np.zeros(0, np.int64), ())) == 0
     outside = roles(np.zeros(0, np.int64), np.full(3, -1, np.int32), ("gemm",), np.zeros(3, np.int64), ("x",))

@@ -10,14 +10,16 @@ from __future__ import annotations
 import csv
 import functools
 import io
-import re
 from collections.abc import Iterator, Sequence
 from importlib import resources
 from itertools import groupby
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from phasewise.errors import InputError
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
 
 FAMILIES = (
     "gemm",
@@ -45,12 +47,11 @@ _FILE, _RULES, _PATTERN = 1 << 20, 1000, 500
 
 
 class Rule(NamedTuple):
-    """One row of the table. ``own`` is True for a user's: such a pattern is matched by RE2, whose time is linear."""
+    """One row of the table."""
 
     family: str
     pattern: str
     note: str
-    own: bool = False
 
 
 def rules(path: Path | None = None) -> tuple[Rule, ...]:
@@ -63,39 +64,38 @@ def rules(path: Path | None = None) -> tuple[Rule, ...]:
 
 
 def family_of(names: Sequence[str], table: Sequence[Rule]) -> tuple[str, ...]:
-    """The family of every name, in the order of ``names``: call it once for each distinct name, not for each kernel."""
-    found = dict.fromkeys(range(len(names)), "other")
-    left = {place: name[:_NAME] for place, name in enumerate(names)}
-    for (family, own), group in groupby(table, key=lambda rule: (rule.family, rule.own)):
-        patterns = tuple(rule.pattern for rule in group)
-        for place in _matching(left, patterns) if own else _searched(left, patterns):
-            found[place] = family
-            del left[place]
-    return tuple(found.values())
+    """The family of every name, in the order of ``names``: call it once for each distinct name, not for each kernel.
+
+    RE2, which DuckDB brings, does the matching: its time is linear in a name whatever the pattern, so that neither a
+    stranger's table nor a stranger's names can make it hang, and thousands of names take some tens of milliseconds.
+    """
+    if not names:
+        return ()
+    groups = [(family, "|".join(f"(?:{rule.pattern})" for rule in of)) for family, of in groupby(table, _family)]
+    choice = " ".join(f"when regexp_matches(name, ?, 'i') then {place}" for place in range(len(groups)))
+    rows = [[*range(len(names))], [name[:_NAME].encode("utf-8", "replace").decode() for name in names]]
+    with _base() as base:
+        base.execute("create table kernel as select unnest($1) as place, unnest($2) as name", rows)
+        query = f"select case {choice} else {len(groups)} end from kernel order by place"
+        found = base.execute(query, [pattern for _, pattern in groups]).fetchall()
+    families = (*(family for family, _ in groups), "other")
+    return tuple(families[place] for (place,) in found)
+
+
+def _family(rule: Rule) -> str:
+    return rule.family
+
+
+def _base() -> DuckDBPyConnection:
+    import duckdb
+
+    return duckdb.connect(":memory:", config={"threads": 1})
 
 
 @functools.cache
 def _shipped() -> tuple[Rule, ...]:
     text = resources.files("phasewise.observe.traces").joinpath("families.csv").read_text("utf-8")
     return tuple(Rule(row[0], row[1], row[2]) for row in list(csv.reader(io.StringIO(text)))[1:])
-
-
-def _searched(names: dict[int, str], patterns: tuple[str, ...]) -> list[int]:
-    """Names that one of our own patterns matches: none of them repeats a repeat, so none is slow."""
-    search = re.compile("|".join(f"(?:{pattern})" for pattern in patterns), re.IGNORECASE).search
-    return [place for place, name in names.items() if search(name)]
-
-
-def _matching(names: dict[int, str], patterns: tuple[str, ...]) -> list[int]:
-    """The same by RE2, which DuckDB brings: a stranger's pattern, or a stranger's name, cannot make it hang."""
-    import duckdb
-
-    with duckdb.connect(":memory:", config={"threads": 1}) as base:
-        base.execute(
-            "create table kernel as select unnest($1) as place, unnest($2) as name", [[*names], [*names.values()]]
-        )
-        wanted = " or ".join("regexp_matches(name, ?, 'i')" for _ in patterns)
-        return [place for (place,) in base.execute(f"select place from kernel where {wanted}", patterns).fetchall()]
 
 
 def _of_user(path: Path) -> Iterator[Rule]:
@@ -114,7 +114,7 @@ def _of_user(path: Path) -> Iterator[Rule]:
             raise InputError(
                 f"{where}: {pattern[:60]!r} is no pattern of RE2 ({reason}): correct it, without look-around."
             )
-        yield Rule(family, pattern, row[2] if len(row) == 3 else "", own=True)
+        yield Rule(family, pattern, row[2] if len(row) == 3 else "")
 
 
 def _rows(path: Path) -> Iterator[tuple[int, list[str]]]:
@@ -142,7 +142,7 @@ def _wrong(pattern: str) -> str:
     """Why RE2 does not take ``pattern``, "" when it does."""
     import duckdb
 
-    with duckdb.connect(":memory:", config={"threads": 1}) as base:
+    with _base() as base:
         try:
             base.execute("select regexp_matches('', ?, 'i')", [pattern])
         except duckdb.Error as error:

@@ -51,6 +51,12 @@ _ROUTING = re.compile(r"rout|top_?k|gating|bitmatrix|align|sort|histogram|count_
 _REDUCES = re.compile(r"split_?k_?reduce", re.IGNORECASE)
 """The second half of a matrix multiplication that was split along K."""
 
+_SCORES = re.compile(r"soft_?max", re.IGNORECASE)
+"""Attention written out as matmul, softmax, matmul marks no layer: its matmuls look like any other."""
+
+_BACKWARDS = re.compile(r"bwd|backward|_grad_", re.IGNORECASE)
+"""A step of training has another order."""
+
 _IS = {family: np.int8(code) for code, family in enumerate(FAMILIES)}
 _FAR = np.iinfo(np.int64).max
 
@@ -93,13 +99,16 @@ def roles(
     found = np.zeros(len(step), np.int8)
     if len(order):
         of = np.array([_IS[one] for one in family], np.int8)[name[order]]
-        routing, embedding, reduces = (
+        routing, embedding, reduces, scores, backwards = (
             np.array([pattern.search(one) is not None for one in names])[name[order]]
-            for pattern in (_ROUTING, _EMBEDDING, _REDUCES)
+            for pattern in (_ROUTING, _EMBEDDING, _REDUCES, _SCORES, _BACKWARDS)
         )
+        of[scores & (of == _IS["attention"])] = _IS["other"]
         multiplies = (of == _IS["gemm"]) | (of == _IS["gemv"])
-        role = _roles(_cut(step[order].astype(np.int64), of, multiplies & ~reduces), routing, embedding)
-        found[order] = _with_the_one_before(role, multiplies & reduces)
+        parts = _cut(step[order].astype(np.int64), of, multiplies & ~reduces)
+        role = _with_the_one_before(_roles(parts, routing, embedding), multiplies & reduces)
+        role[np.isin(parts.step, parts.step[backwards])] = 0
+        found[order] = role
     return found
 
 
