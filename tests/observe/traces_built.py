@@ -91,14 +91,14 @@ def split(
     kernel: Sequence[int],
     phases: Sequence[TracePhase],
     *,
-    copy: Sequence[int] = (),
-    replay: Sequence[int] = (),
-    launch: Sequence[int] = (),
+    copy: Sequence[int] | None = None,
+    replay: Sequence[int] | None = None,
+    launch: Sequence[int] | None = None,
     stray: Sequence[int] | None = None,
     ranks: Sequence[int] | None = None,
     steps: Sequence[Step] | None = None,
 ) -> Split:
-    """A split that says the step of each event; launches are found by correlation, as attribution does."""
+    """A split that says the step of each event (none by default); correlations find the launches, as attribution does."""
     ids = [
         (place, int(made.launches.correlation[place]))
         for place in range(len(made.launches.start))
@@ -109,15 +109,18 @@ def split(
     def found(correlations: Any) -> Any:
         return np.array([by.get(int(one), -1) for one in correlations], np.int64)
 
+    def placed(step: Sequence[int] | None, of: Any) -> Any:
+        return np.array(step if step is not None else [-1] * len(of.start), np.int32)
+
     default = tuple(
         Step(ranks[place] if ranks else 0, "", -1, 0, 0, phase, (), 1.0) for place, phase in enumerate(phases)
     )
     return Split(
         steps=tuple(steps) if steps is not None else default,
         kernel=np.array(kernel, np.int32),
-        copy=np.array(copy, np.int32),
-        replay=np.array(replay, np.int32),
-        launch=np.array(launch, np.int32),
+        copy=placed(copy, made.copies),
+        replay=placed(replay, made.replays),
+        launch=placed(launch, made.launches),
         launched_by=found(made.kernels.correlation),
         replayed_by=found(made.replays.correlation),
         stray=np.array(stray if stray is not None else [0] * len(kernel), np.int32),
