@@ -98,7 +98,7 @@ def split(
     ranks: Sequence[int] | None = None,
     steps: Sequence[Step] | None = None,
 ) -> Split:
-    """A split that says the step of each event (none by default); correlations find the launches, as attribution does."""
+    """A split that says the step of each event (none by default); correlations find launches, as attribution does."""
     ids = [
         (place, int(made.launches.correlation[place]))
         for place in range(len(made.launches.start))
