@@ -53,6 +53,13 @@ def test_cover_by_hand() -> None:
     assert found.last.tolist() == [10, 132, 0]
     assert found.order.tolist() == [4, 1, 0, 2, 3]
     assert found.idle.tolist() == [0, 2, 0, 0, 5]
+    assert found.after.tolist() == [-1, 0, -1, 2, 3]
+
+
+def test_what_ended_last_is_not_what_started_last() -> None:
+    found = cover(*arrays([(0, 0, 50), (0, 10, 5), (0, 12, 1), (0, 60, 5), (0, 61, 1), (0, 70, 1)]), 1)
+    assert found.after.tolist() == [-1, 0, 0, 0, 3, 3]
+    assert found.idle.tolist() == [0, 0, 0, 10, 0, 5]
 
 
 def test_gaps_over_ten_microseconds_are_long() -> None:

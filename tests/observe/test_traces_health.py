@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 from traces_built import split, trace
 
@@ -11,6 +12,7 @@ from phasewise.observe.traces.busy import devices
 from phasewise.observe.traces.events import Device, Fault, LaunchKind, Source, Trace
 from phasewise.observe.traces.health import health
 from phasewise.observe.traces.laid import lay
+from phasewise.observe.traces.section import section
 from phasewise.observe.traces.split import Split
 from phasewise.observe.traces.summed import steps
 from phasewise.record.trace import Health
@@ -92,6 +94,18 @@ def test_launches_of_a_capture_run_nothing() -> None:
     assert status("captured graphs", replayed) == "passed"
     alone = trace([("k", 10, 20, 3)], launches=[*capture, call(3, 8)])
     assert status("captured graphs", alone) == "failed"
+
+
+def test_a_capture_file_is_no_rank_of_its_own() -> None:
+    """It names the kernels of graphs that another file of the same rank replays, hours later."""
+    both = [Source(name, "test", rank=0, world=1) for name in ("decode", "capture")]
+    kernels = [("k", 10, 20, 1), ("k", 5000, 5001, 2)]
+    launches = [call(1, 8, "cudaGraphLaunch", GRAPH), call(2, 4990), call(-1, 4995, "cudaStreamBeginCapture", CAPTURE)]
+    made = trace(kernels, launches=launches, rank=[0, 1], sources=both)
+    made = made._replace(launches=made.launches._replace(rank=np.array([0, 1, 1], np.int32)))
+    cut = split(made, [0, -1], ("decode",), launch=[0, -1, -1])
+    assert checks(made, cut)["ranks"].detail == "1 of 1 rank came"
+    assert section(made, cut, ()).span_s == pytest.approx(10e-9)
 
 
 def test_a_dropped_head() -> None:

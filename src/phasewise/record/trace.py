@@ -336,7 +336,8 @@ class Traced(msgspec.Struct, frozen=True, kw_only=True):
         steps: every step, by rank and time.
         devices: every device.
         kernels_total: kernels of all devices.
-        gpu_sum_s, kernel_union_s, gpu_union_s, span_s: summed over the devices.
+        gpu_sum_s, kernel_union_s, gpu_union_s, span_s: summed over the devices; unions and span without those of files
+            that only show graphs being captured.
         busy_fraction: gpu_union_s over span_s; None without a timeline.
         resident_fraction: what a utilisation counter would have shown: the share of 1/6 s windows (at least one; see
             busy.py) in which any kernel was resident; None without a timeline.

@@ -31,6 +31,7 @@ class Cover(NamedTuple):
         first, last: its earliest start and latest end; 0 in an empty one.
         order: the rows by group, then by start.
         idle: for each row of ``order``, the ns that nothing of its group covered right before it.
+        after: for each row of ``order``, the place in it of what had ended last of all before; -1 for a group's first.
     """
 
     union: Ints
@@ -38,6 +39,7 @@ class Cover(NamedTuple):
     last: Ints
     order: Ints
     idle: Ints
+    after: Ints
 
 
 def cover(group: NDArray[np.signedinteger], start: Ints, end: Ints, groups: int) -> Cover:
@@ -48,7 +50,7 @@ def cover(group: NDArray[np.signedinteger], start: Ints, end: Ints, groups: int)
     union, first, last = (np.zeros(groups, np.int64) for _ in range(3))
     order = ordered(group, start)
     if not len(order):
-        return Cover(union, first, last, order, np.zeros(0, np.int64))
+        return Cover(union, first, last, order, np.zeros(0, np.int64), np.zeros(0, np.int64))
     of = group[order]
     heads = heads_of(of)
     rows = np.diff(np.append(heads, len(of)))
@@ -58,13 +60,14 @@ def cover(group: NDArray[np.signedinteger], start: Ints, end: Ints, groups: int)
     length = latest - begin[heads]
     shift = np.repeat(np.cumsum(length + 1) - length - begin[heads], rows)
     until = np.maximum.accumulate(stop + shift)
-    idle = np.zeros(len(of), np.int64)
+    idle, after = np.zeros(len(of), np.int64), np.zeros(len(of), np.int64)
     np.maximum(begin[1:] + shift[1:] - until[:-1], 0, out=idle[1:])
-    idle[heads] = 0
+    np.maximum.accumulate(np.where(until[1:] > until[:-1], np.arange(1, len(of)), 0)[:-1], out=after[2:])
+    idle[heads], after[heads] = 0, -1
     present = of[heads]
     union[present] = length - np.add.reduceat(idle, heads)
     first[present], last[present] = begin[heads], latest
-    return Cover(union, first, last, order, idle)
+    return Cover(union, first, last, order, idle, after)
 
 
 def ordered(group: NDArray[np.signedinteger], start: Ints) -> Ints:

@@ -69,8 +69,8 @@ def family_of(names: Sequence[str], table: Sequence[Rule]) -> tuple[str, ...]:
     RE2, which DuckDB brings, does the matching: its time is linear in a name whatever the pattern, so that neither a
     stranger's table nor a stranger's names can make it hang, and thousands of names take some tens of milliseconds.
     """
-    if not names:
-        return ()
+    if not names or not table:
+        return ("other",) * len(names)
     groups = [(family, "|".join(f"(?:{rule.pattern})" for rule in of)) for family, of in groupby(table, _family)]
     choice = " ".join(f"when regexp_matches(name, ?, 'i') then {place}" for place in range(len(groups)))
     rows = [[*range(len(names))], [name[:_NAME].encode("utf-8", "replace").decode() for name in names]]

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from phasewise.observe.traces.events import Trace
-from phasewise.observe.traces.pairs import EDGE, paired
+from phasewise.observe.traces.pairs import EDGE, capture_files, paired
 from phasewise.observe.traces.split import Split
 from phasewise.observe.traces.verdicts import counted, judged, unchecked
 from phasewise.record.observation import CheckStatus
@@ -24,7 +24,7 @@ def health(
     """Every check, the failed ones first, then what was not checked."""
     made = [
         *_files(trace),
-        _ranks(trace),
+        _ranks(trace, capture_files(trace, split)),
         *paired(trace, split),
         _graphs(trace),
         _durations(trace),
@@ -47,10 +47,11 @@ def _files(trace: Trace) -> Iterator[Health]:
         yield Health(check="whole files", status="passed", detail="every file was read to its end")
 
 
-def _ranks(trace: Trace) -> Health:
-    check, files = "ranks", len(trace.sources)
-    worlds = sorted({source.world for source in trace.sources if source.world > 0})
-    ranks = sorted(source.rank for source in trace.sources if source.rank >= 0)
+def _ranks(trace: Trace, captures: set[int]) -> Health:
+    sources = [source for place, source in enumerate(trace.sources) if place not in captures] or trace.sources
+    check, files = "ranks", len(sources)
+    worlds = sorted({source.world for source in sources if source.world > 0})
+    ranks = sorted(source.rank for source in sources if source.rank >= 0)
     twice = sorted({rank for rank in ranks if ranks.count(rank) > 1})
     if twice:
         which = ", ".join(map(str, twice))
@@ -128,7 +129,7 @@ def _names(trace: Trace, devices: Sequence[TraceDevice]) -> Health:
         return unchecked(check, "operators of a CPU: no trace names it, --on does")
     said = [one.name for one in devices] or [device.name for source in trace.sources for device in source.devices]
     said = said or [trace.names[name] for name in np.unique(trace.measured.device).tolist() if name >= 0]
-    nameless = [str(one.device) for one in devices if not one.name][:8]
+    nameless = [str(number) for number in sorted({one.device for one in devices if not one.name})][:8]
     whose = f"of device {', '.join(nameless)}" if nameless else "of the accelerator"
     return judged(
         check,

@@ -101,7 +101,7 @@ def _covered(trace: Trace, split: Split, first: Ints, last: Ints) -> tuple[Cover
     copied = split.copy >= 0
     of = split.copy[copied]
     copies = [np.clip(times[copied], first[of], last[of]) for times in (trace.copies.start, trace.copies.end)]
-    within = copies[1] > copies[0]
+    within = (trace.copies.start[copied] <= last[of]) & (trace.copies.end[copied] >= first[of])
     parts = (
         (split.kernel[calm], trace.kernels.start[calm], trace.kernels.end[calm]),
         (of[within], copies[0][within], copies[1][within]),

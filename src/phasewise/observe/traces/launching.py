@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from phasewise.observe.traces.events import NOT_SAID, Ints, LaunchKind, Trace
 from phasewise.observe.traces.laid import Laid, of_phase
@@ -59,19 +58,19 @@ def _delays(trace: Trace, split: Split) -> Ints:
     return np.where(earliest == far, NOT_SAID, np.maximum(earliest - trace.launches.start, 0))
 
 
-def _pairs(laid: Laid) -> tuple[Ints, Ints, NDArray[np.bool_]]:
-    """Kernels that follow each other in the time of a step: the one before, the one behind, and where they are."""
-    before, behind = laid.row[:-1], laid.row[1:]
-    return before, behind, (before >= 0) & (behind >= 0)
+def _pairs(laid: Laid) -> tuple[Ints, Ints, Ints]:
+    """Kernels of a step that follow each other: the one that ended last before, the one behind, and the ns between."""
+    after = laid.cover.after
+    before = np.where(after >= 0, laid.row[after], NOT_SAID)
+    both = (before >= 0) & (laid.row >= 0)
+    return before[both], laid.row[both], laid.cover.idle[both]
 
 
 def _left(split: Split, laid: Laid) -> tuple[float, bool]:
     """The gap that graphs leave between two of their kernels, and whether the trace itself says so."""
-    before, behind, both = _pairs(laid)
-    same = both & (laid.how[behind] == LaunchKind.GRAPH) & (split.launched_by[before] == split.launched_by[behind])
-    same &= split.kernel[before] == split.kernel[behind]
-    gaps = laid.cover.idle[1:][same]
-    return (float(np.median(gaps)), True) if len(gaps) >= _ENOUGH else (float(GRAPH_GAP_NS), False)
+    before, behind, gap = _pairs(laid)
+    same = (laid.how[behind] == LaunchKind.GRAPH) & (split.launched_by[before] == split.launched_by[behind])
+    return (float(np.median(gap[same])), True) if np.count_nonzero(same) >= _ENOUGH else (float(GRAPH_GAP_NS), False)
 
 
 def _saving(laid: Laid, code: int, steps: int, left: float, measured: bool) -> Quantity | None:
@@ -80,9 +79,9 @@ def _saving(laid: Laid, code: int, steps: int, left: float, measured: bool) -> Q
     graphs = np.count_nonzero(of & (laid.how == LaunchKind.GRAPH))
     if not steps or 2 * graphs >= np.count_nonzero(of):
         return None
-    _, behind, both = _pairs(laid)
-    alone = both & of[behind] & (laid.how[behind] == LaunchKind.KERNEL)
-    saved = float(np.maximum(laid.cover.idle[1:][alone] - left, 0).sum()) / steps / 1e9
+    _, behind, gap = _pairs(laid)
+    alone = of[behind] & (laid.how[behind] == LaunchKind.KERNEL)
+    saved = float(np.maximum(gap[alone] - left, 0).sum()) / steps / 1e9
     if not saved:
         return None
     what = "gaps between kernels launched one by one, at most (waits for the host are among them), less"

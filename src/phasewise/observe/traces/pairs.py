@@ -42,6 +42,12 @@ def paired(trace: Trace, split: Split) -> Iterator[Health]:
     yield _clocks(trace, split)
 
 
+def capture_files(trace: Trace, split: Split) -> set[int]:
+    """Ranks whose file only shows graphs being captured, so that it names the kernels of another file's replays."""
+    captured = np.unique(trace.launches.rank[trace.launches.kind == LaunchKind.CAPTURE]).tolist()
+    return set(captured) - {step.rank for step in split.steps}
+
+
 def _captured(trace: Trace) -> Health:
     captures = np.count_nonzero(trace.launches.kind == LaunchKind.CAPTURE)
     replayed = bool(np.any(trace.launches.kind == LaunchKind.GRAPH)) or len(trace.replays.start) > 0

@@ -16,6 +16,7 @@ from phasewise.observe.traces.families import Rule, family_of
 from phasewise.observe.traces.health import health
 from phasewise.observe.traces.kinds import kinds
 from phasewise.observe.traces.laid import lay
+from phasewise.observe.traces.pairs import capture_files
 from phasewise.observe.traces.speed_of_light import measured_kernels, weighted
 from phasewise.observe.traces.split import Split
 from phasewise.observe.traces.summed import phases, steps
@@ -61,6 +62,8 @@ def section(
     found = phases(trace, split, laid, kind, made) if timed else untimed_phases(trace, rules, counted, assume)
     picture, note = timeline.bars(trace, split, made, kind, bars)
     outside = laid.kernel_phase < 0
+    captures = capture_files(trace, split)
+    working = [one for one in machines if one.rank not in captures] or machines
     return Traced(
         files=tuple(_file(source) for source in trace.sources),
         on_cpu=trace.on_cpu,
@@ -71,11 +74,11 @@ def section(
         devices=machines,
         kernels_total=len(trace.kernels.start) if timed else sum(phase.kernels for phase in found.values()),
         gpu_sum_s=int(laid.duration.sum()) / 1e9 if timed else sum(phase.gpu_time_s for phase in found.values()),
-        kernel_union_s=_sum(machines, "kernel_union_s"),
-        gpu_union_s=_sum(machines, "gpu_union_s"),
-        span_s=_sum(machines, "span_s"),
-        busy_fraction=_over_spans(machines, "busy_fraction"),
-        resident_fraction=_over_spans(machines, "resident_fraction"),
+        kernel_union_s=_sum(working, "kernel_union_s"),
+        gpu_union_s=_sum(working, "gpu_union_s"),
+        span_s=_sum(working, "span_s"),
+        busy_fraction=_over_spans(working, "busy_fraction"),
+        resident_fraction=_over_spans(working, "resident_fraction"),
         graph_launches=int(np.count_nonzero(trace.launches.kind == LaunchKind.GRAPH)),
         gpu_graph_replays=len(trace.replays.start),
         measured=measured_kernels(trace, _families(trace, rules), counted),
