@@ -292,7 +292,7 @@ class TraceDevice(msgspec.Struct, frozen=True, kw_only=True):
     busy_fraction: float
     resident_fraction: float
     overlaps: int
-    gaps: Gaps
+    gaps: Gaps | None = None
 
 
 class TraceFile(msgspec.Struct, frozen=True, kw_only=True):
