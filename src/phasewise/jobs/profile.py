@@ -17,6 +17,7 @@ from phasewise.hardware import ceilings, detect
 from phasewise.isolate.run import Isolation
 from phasewise.jobs import rows
 from phasewise.jobs.envelope import envelope, identity
+from phasewise.jobs.saved import why_not
 from phasewise.jobs.subject import Subject
 from phasewise.jobs.target import Connection, is_ours, model_file, open_engine
 from phasewise.judge.case import Ask, Case
@@ -89,19 +90,10 @@ def profile(options: Options, progress: Progress) -> Finished:
         except KeyboardInterrupt as stop:
             raise Interrupted("Interrupted: nothing was measured.", stop) from None
         run = _judged(options, seen, started, folder.name)
-        saved = {"run.json": _why_not(lambda: save(run, folder))}
-        saved["requests.parquet"] = _why_not(lambda: rows.write(seen.isolation.rows(), folder / "requests.parquet"))
+        saved = {"run.json": why_not(lambda: save(run, folder))}
+        saved["requests.parquet"] = why_not(lambda: rows.write(seen.isolation.rows(), folder / "requests.parquet"))
     unsaved = {name: why for name, why in saved.items() if why}
     return Finished(run=run, folder=folder, exit_code=seen.exit_code or _exit_code(run), unsaved=unsaved)
-
-
-def _why_not(write: Callable[[], None]) -> str:
-    """Why ``write`` failed; empty when it did not."""
-    try:
-        write()
-    except OSError as error:
-        return error.strerror or str(error)
-    return ""
 
 
 def _measured(options: Options, progress: Progress) -> Measured:

@@ -1,7 +1,8 @@
-"""Find and load a saved run."""
+"""Find and load a saved run; say why one could not be saved."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 from phasewise.errors import UsageError
@@ -26,3 +27,12 @@ def find(path: Path | None) -> tuple[Run, Path]:
 def _made(folder: Path) -> tuple[str, float]:
     """The second in its name; among runs of one second, when it was written."""
     return folder.name.partition("-")[0], folder.stat().st_mtime
+
+
+def why_not(write: Callable[[], None]) -> str:
+    """Why ``write`` failed; empty when it did not."""
+    try:
+        write()
+    except OSError as error:
+        return error.strerror or str(error)
+    return ""

@@ -34,9 +34,7 @@ def profiled(run: Run, folder: Path, unsaved: dict[str, str], *, as_json: bool, 
     ``unsaved`` holds why a file could not be saved, by name. Returns a sentence on all that could not; empty when
     everything was saved.
     """
-    from phasewise.report import html
-
-    page = html.render(run)
+    page = _page(run)
     if "run.json" not in unsaved:
         try:
             (folder / PAGE).write_text(page, encoding="utf-8")
@@ -47,9 +45,17 @@ def profiled(run: Run, folder: Path, unsaved: dict[str, str], *, as_json: bool, 
     return f"not saved in {folder}: {why}; what was measured is in the report on stdout." if why else ""
 
 
+traced = profiled
+"""The same for `phasewise trace`: a run with a trace has forms of its own, which `again` and `_page` choose."""
+
+
 def again(run: Run, folder: Path | None, form: Form, *, full: bool = False) -> None:
     """Print a run in one of the four forms. ``folder`` is where it lies, when it does."""
-    if form == "json":
+    if form == "html":
+        write(_page(run))
+    elif run.traced is not None:
+        _traced(run, folder, form, full)
+    elif form == "json":
         from phasewise.report import json
 
         document(json.profile(run))
@@ -57,14 +63,36 @@ def again(run: Run, folder: Path | None, form: Form, *, full: bool = False) -> N
         from phasewise.report import terminal
 
         terminal.print_report(terminal.profile(run, folder, full=full))
-    elif form == "html":
-        from phasewise.report import html
-
-        write(html.render(run))
     else:
         from phasewise.report import markdown
 
         write(markdown.profile(run))
+
+
+def _traced(run: Run, folder: Path | None, form: Form, full: bool) -> None:
+    if form == "json":
+        from phasewise.report.json.traced import traced as tree
+
+        document(tree(run))
+    elif form == "text":
+        from phasewise.report import terminal
+        from phasewise.report.terminal.traced import traced as text
+
+        terminal.print_report(text(run, folder, full))
+    else:
+        from phasewise.report.markdown.traced import traced as marked
+
+        write(marked(run))
+
+
+def _page(run: Run) -> str:
+    if run.traced is not None:
+        from phasewise.report.html import traced as page
+
+        return page.render(run)
+    from phasewise.report import html
+
+    return html.render(run)
 
 
 def logs(run: Run, found: Logs, *, as_json: bool) -> None:

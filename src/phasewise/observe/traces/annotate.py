@@ -116,7 +116,9 @@ def _content(inputs: Sequence[Path], trace: Trace, split: Split, progress: Progr
 
 def _undamaged(inputs: Sequence[Path], trace: Trace) -> Opened | None:
     """The one Kineto file that there is, when all of it could be read."""
-    if len(trace.sources) > 1 or any(fault.check in ("truncated", "damaged", "encoding") for fault in trace.sources[0].faults):
+    if len(trace.sources) > 1 or any(
+        fault.check in ("truncated", "damaged", "encoding") for fault in trace.sources[0].faults
+    ):
         return None
     known, _ = recognised(found(inputs))
     return known[0].opened if len(known) == 1 and known[0].reader == "kineto" else None
@@ -154,7 +156,7 @@ def _list_at(data: bytes) -> int:
 
 
 def _listed(events: Iterable[str], *, last: bool) -> Iterator[bytes]:
-    """``events`` as elements of a list, some hundred kilobytes at a time; with a comma behind the last unless ``last``."""
+    """``events`` as elements of a list, a batch at a time; a comma follows the last of them unless ``last``."""
     comma = ""
     for some in _batches(events):
         yield (comma + ",\n".join(some)).encode()
@@ -173,9 +175,7 @@ def _header(trace: Trace) -> bytes:
     devices = trace.sources[0].devices if len(trace.sources) == 1 else ()
     head: dict[str, Any] = {
         "schemaVersion": 1,
-        "deviceProperties": [
-            {"id": one.id, "name": one.name, "numSms": one.multiprocessors} for one in devices
-        ],
+        "deviceProperties": [{"id": one.id, "name": one.name, "numSms": one.multiprocessors} for one in devices],
         "displayTimeUnit": "ms",
         "baseTimeNanoseconds": trace.origin_ns,
     }

@@ -35,6 +35,10 @@ _COPIES = {
 }
 
 
+Said = dict[str, Ints | Small]
+"""Columns by the name that they have as arguments of an event."""
+
+
 def phase_events(trace: Trace, split: Split, shift: int = 0) -> Iterator[str]:
     """The steps as bands of a process of their own for each rank: one track of all, then one per device.
 
@@ -81,12 +85,19 @@ def trace_events(trace: Trace) -> Iterator[str]:
     names = [_text(name) for name in trace.names]
     yield from _processes(trace)
     for k in _slices(tables.table(Kernels) if trace.on_cpu else trace.kernels):
-        graph = {"correlation": k.correlation, "External id": k.external, "graph id": k.graph, "graph node id": k.node}
+        graph: Said = {
+            "correlation": k.correlation,
+            "External id": k.external,
+            "graph id": k.graph,
+            "graph node id": k.node,
+        }
         yield from _events(k.start, k.end, repeat("kernel"), _at(names, k.name), _device(k), _where(k) | graph)
     for c in _slices(trace.copies):
         cats = ("gpu_memset" if kind == CopyKind.SET else "gpu_memcpy" for kind in c.kind.tolist())
         said = _where(c) | {"correlation": c.correlation, "bytes": c.bytes}
-        yield from _events(c.start, c.end, cats, (_COPIES[CopyKind(kind)] for kind in c.kind.tolist()), _device(c), said)
+        yield from _events(
+            c.start, c.end, cats, (_COPIES[CopyKind(kind)] for kind in c.kind.tolist()), _device(c), said
+        )
     for r in _slices(trace.replays):
         said = _where(r) | {"correlation": r.correlation, "graph id": r.graph}
         yield from _events(r.start, r.end, repeat("gpu_graph"), repeat('"graph replay"'), _device(r), said)
@@ -109,7 +120,7 @@ def _events(
     cats: Iterable[str],
     names: Iterable[str],
     places: Iterable[str],
-    said: dict[str, Ints | Small],
+    said: Said,
 ) -> Iterator[str]:
     """One event for each row; what an argument's column does not say is left out."""
     keys = [f'"{key}":' for key in said]
@@ -160,20 +171,23 @@ def _of_rank(trace: Trace, rank: int) -> str:
 
 def _slices(table: Table) -> Iterator[Table]:
     for at in range(0, len(table[0]), _ROWS):
-        yield tables.rows(table, slice(at, at + _ROWS))
+        columns: Any = (column[at : at + _ROWS] for column in table)
+        yield type(table)(*columns)
 
 
 def _at(names: list[str], column: Small) -> Iterator[str]:
     return (names[at] if at >= 0 else '""' for at in column.tolist())
 
 
-def _where(table: Any) -> dict[str, Ints | Small]:
+def _where(table: Any) -> Said:
     return {"device": table.device, "stream": table.stream}
 
 
 def _device(table: Any) -> Iterator[str]:
     columns = table.rank.tolist(), table.device.tolist(), table.stream.tolist()
-    return (f'"pid":{_DEVICE + rank * _PER_RANK + device},"tid":{tid}' for rank, device, tid in zip(*columns, strict=True))
+    return (
+        f'"pid":{_DEVICE + rank * _PER_RANK + device},"tid":{tid}' for rank, device, tid in zip(*columns, strict=True)
+    )
 
 
 def _thread(trace: Trace, column: Small) -> Iterator[str]:

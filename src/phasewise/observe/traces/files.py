@@ -114,8 +114,8 @@ def bare(name: str, tool: str) -> str:
 def by_rank(parts: Sequence[Part]) -> tuple[list[list[Part]], list[Part]]:
     """The parts of each rank, by name, and those left out because a fuller form of the same recording is there.
 
-    rocprofv3 writes a CSV per table of one process, Nsight Compute a report per kernel: those are one rank. Anything
-    else is a rank of its own.
+    rocprofv3 writes a CSV per table of one process (and one that only sums the kernels), Nsight Compute a report per
+    kernel: those are one rank. Anything else is a rank of its own.
     """
     recordings: dict[tuple[str, str, str], list[Part]] = {}
     for part in sorted(parts, key=lambda part: natural(part.opened.name)):
@@ -125,7 +125,9 @@ def by_rank(parts: Sequence[Part]) -> tuple[list[list[Part]], list[Part]]:
     for key, forms in recordings.items():
         best = min(forms, key=lambda part: registry.READERS.index(part.reader)).reader
         kept = [part for part in forms if part.reader == best]
-        if best != "rocprof_csv":
+        if best == "rocprof_csv":
+            kept = [part for part in kept if "_stats" not in part.opened.name] or kept
+        else:
             kept = [min(kept, key=lambda part: "raw" not in part.opened.path.name)]
         left += [part for part in forms if part not in kept]
         ranks.setdefault(key[:1] if key[0] == "ncu" else key, []).extend(kept)

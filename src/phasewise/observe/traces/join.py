@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,7 @@ _NAMES, _THREADS, _TIMES = ("name", "kernel", "group"), ("thread", "end_thread")
 
 
 def joined(traces: Sequence[Trace], ranks: Sequence[int], sources: Sequence[Source]) -> Trace:
-    """``traces`` as one: ``ranks`` says which of ``sources`` each of them is a part of.
+    """``traces`` as one: ``ranks`` says which of ``sources`` the (first) source of each of them is.
 
     Times become ns since the earliest known origin. A trace that knows none keeps its own zero, and says so when
     others know theirs.
@@ -55,7 +56,16 @@ def joined(traces: Sequence[Trace], ranks: Sequence[int], sources: Sequence[Sour
     )
 
 
-def from_zero(trace: Trace) -> Trace:
+def beside(traces: Sequence[Trace]) -> Trace:
+    """Traces of different recordings as one, each from its own zero, with the ranks one after the other."""
+    sources = [source for trace in traces for source in trace.sources]
+    if len(traces) == 1:
+        return traces[0]
+    ranks = [0, *accumulate(len(trace.sources) for trace in traces)]
+    return joined([_from_zero(trace) for trace in traces], ranks[:-1], sources)
+
+
+def _from_zero(trace: Trace) -> Trace:
     """``trace`` on a clock whose zero is its earliest event: traces of different days then lie over each other."""
     starts = [getattr(trace, name)[0] for name in TIMED]
     first = min((int(start.min()) for start in starts if len(start)), default=0)
@@ -70,7 +80,7 @@ class _Threads:
         self.index: dict[Thread, int] = {}
 
     def __call__(self, thread: Thread, rank: int) -> int:
-        return self.index.setdefault(thread._replace(rank=rank), len(self.index))
+        return self.index.setdefault(thread._replace(rank=thread.rank + rank), len(self.index))
 
 
 def _indices(new: Any) -> Small:
@@ -87,7 +97,7 @@ def _moved(one: Table, index: dict[str, Small], rank: int | None, shift: int) ->
         if name in _TIMES and shift:
             columns.append(column + np.int64(shift))
         elif name == "rank" and rank is not None:
-            columns.append(np.full(len(column), rank, np.int32))
+            columns.append(column + np.int32(rank))
         elif name in index:
             columns.append(index[name][column])
         elif name == "device" and "dram_bytes" in one._fields and index:  # Measured names its devices

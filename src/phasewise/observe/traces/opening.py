@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from phasewise.errors import InputError
@@ -34,7 +34,8 @@ def read_all(paths: Sequence[Path], progress: Progress = lambda doing, fraction:
     order = _in_order([source for _, source in read])
     traces = [(trace, rank) for rank, at in enumerate(order) for trace in read[at][0]]
     sources = [read[at][1] for at in order]
-    sources[0] = sources[0]._replace(faults=(*sources[0].faults, *_skipped(unknown, left), *why))
+    notes = (*sources[0].notes, *_skipped(unknown, left))
+    sources[0] = sources[0]._replace(faults=(*sources[0].faults, *why), notes=notes)
     read.clear()
     return joined([trace for trace, _ in traces], [rank for _, rank in traces], sources)
 
@@ -85,6 +86,7 @@ def _source(traces: list[Trace]) -> Source:
         devices=tuple(devices.values()),
         engine=next((source.engine for source in sources if source.engine), ""),
         faults=tuple(dict.fromkeys(fault for source in sources for fault in source.faults)),
+        notes=tuple(dict.fromkeys(note for source in sources for note in source.notes)),
     )
 
 
@@ -96,14 +98,11 @@ def _in_order(sources: list[Source]) -> list[int]:
     return sorted(range(len(sources)), key=lambda at: natural(sources[at].path))
 
 
-def _skipped(unknown: Sequence[Opened], left: Sequence[Part]) -> list[Fault]:
-    faults = []
+def _skipped(unknown: Sequence[Opened], left: Sequence[Part]) -> Iterator[str]:
     if unknown:
-        faults.append(Fault("missing", f"{_names(unknown)} skipped: no trace that is read."))
+        yield f"{_names(unknown)} skipped: no trace that is read."
     if left:
-        skipped = _names([part.opened for part in left])
-        faults.append(Fault("missing", f"{skipped} skipped: another form of a recording that was read."))
-    return faults
+        yield f"{_names([part.opened for part in left])} skipped: another form of a recording that was read."
 
 
 def _names(files: Sequence[Opened]) -> str:

@@ -1,0 +1,185 @@
+"""The job behind `phasewise trace`: read, split by phase, judge, fix, save."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from phasewise.errors import Interrupted, UsageError
+from phasewise.fix.traced import fix_traced
+from phasewise.hardware import catalogue
+from phasewise.jobs.envelope import envelope, identity
+from phasewise.jobs.of_run import OfRun, of_run
+from phasewise.jobs.saved import why_not
+from phasewise.jobs.subject import Subject
+from phasewise.judge.traced import judge
+from phasewise.model.model import Model
+from phasewise.observe.traces import annotate, cpu, families, section, steps
+from phasewise.observe.traces.events import Trace
+from phasewise.observe.traces.join import beside
+from phasewise.observe.traces.opening import read_all
+from phasewise.observe.traces.said import by_word
+from phasewise.observe.traces.split import Split
+from phasewise.predict.roofline import computes_in, roofs
+from phasewise.record.machine import Machine
+from phasewise.record.run import RUNS, Run, claimed, save
+from phasewise.record.trace import Traced, TracePhase
+
+Progress = Callable[[str, float], None]
+
+_READING = 0.8
+"""Part of the time that reading takes."""
+
+
+class Options(msgspec.Struct, frozen=True, kw_only=True):
+    """What to read and what it ran on; see `phasewise trace --help`."""
+
+    files: tuple[Path, ...] = ()
+    prefill: tuple[Path, ...] = ()
+    decode: tuple[Path, ...] = ()
+    subject: Subject = Subject()
+    run: Path | None = None
+    rules: Path | None = None
+    annotate: Path | None = None
+    force: bool = False
+    out: Path = RUNS
+
+    @property
+    def inputs(self) -> tuple[Path, ...]:
+        """Everything that is read."""
+        return (*self.files, *self.prefill, *self.decode)
+
+
+class Finished(NamedTuple):
+    """A run, its folder, the exit code that it deserves, and why a file could not be saved, by name."""
+
+    run: Run
+    folder: Path
+    exit_code: int
+    unsaved: dict[str, str]
+
+
+class Seen(NamedTuple):
+    """The trace, its steps, and its section of the record."""
+
+    trace: Trace
+    split: Split
+    traced: Traced
+
+
+def trace(options: Options, progress: Progress) -> Finished:
+    """Read the traces of one job and say, phase by phase, whose time it was and what it was bound on.
+
+    Raises:
+        UsageError: a flag or a file that is not what it should be.
+        Interrupted: Ctrl-C or SIGTERM.
+    """
+    started = time.perf_counter()
+    _check(options)
+    subject = _subject(options, progress)
+    with claimed(identity(options.inputs[0].name), options.out) as folder:
+        try:
+            seen = _seen(options, progress)
+            if options.annotate:
+                annotate.annotate(
+                    options.annotate, options.inputs, seen.trace, seen.split, progress, force=options.force
+                )
+        except KeyboardInterrupt as stop:
+            raise Interrupted("Interrupted: nothing was saved.", stop) from None
+        run = _judged(seen, subject, options, started, folder.name)
+        unsaved = {"run.json": why_not(lambda: save(run, folder))}
+    return Finished(run, folder, _exit_code(run), {name: why for name, why in unsaved.items() if why})
+
+
+def _check(options: Options) -> None:
+    """Refuse what cannot be meant, before minutes are spent on reading."""
+    if not options.inputs:
+        raise UsageError("name a trace: phasewise trace FILE, or --prefill A --decode B.")
+    if options.files and (options.prefill or options.decode):
+        raise UsageError("name the traces as FILE, or by phase with --prefill and --decode, not both ways.")
+    if options.force and not options.annotate:
+        raise UsageError("--force replaces the file of --annotate: name one with --annotate OUT.")
+    if options.annotate:
+        annotate.check(options.annotate, options.inputs, force=options.force)
+
+
+def _subject(options: Options, progress: Progress) -> OfRun:
+    """Model and machine: by the flags, else by the run."""
+    model, machine = options.subject.load_model(), options.subject.load_machine(progress)
+    if options.run is None:
+        return OfRun(model, machine)
+    run = of_run(options.run)
+    return OfRun(model or run.model, machine or run.machine)
+
+
+def _seen(options: Options, progress: Progress) -> Seen:
+    rules = families.rules(options.rules)
+    raw, word = _read(options, lambda doing, fraction: progress(doing, _READING * fraction))
+    progress("finding the steps", _READING)
+    found = cpu.on_cpu(raw)
+    split, health = by_word(steps.split(found), word)
+    progress("adding up", 0.9)
+    traced = section.section(found, split, rules)
+    if health is not None:
+        traced = msgspec.structs.replace(traced, health=(health, *traced.health))
+    return Seen(found, split, traced)
+
+
+def _read(options: Options, progress: Progress) -> tuple[Trace, dict[int, TracePhase]]:
+    """The trace, and the phase of each rank by the user's word."""
+    if options.files:
+        return read_all(options.files, progress), {}
+    sides: list[tuple[TracePhase, tuple[Path, ...]]] = [("prefill", options.prefill), ("decode", options.decode)]
+    read = [(phase, read_all(paths, progress)) for phase, paths in sides if paths]
+    phases = [phase for phase, one in read for _ in one.sources]
+    return beside([one for _, one in read]), dict(enumerate(phases))
+
+
+def _judged(seen: Seen, subject: OfRun, options: Options, started: float, identity: str) -> Run:
+    model = subject.model
+    machine = subject.machine or _named_by(seen.traced, options.subject.devices)
+    traced = judge(seen.traced, model, machine)
+    faults = [(one.path, fault) for one in seen.trace.sources for fault in one.faults]
+    cut = [f"{path}: {fault.detail}" for path, fault in faults if fault.check in ("truncated", "damaged")]
+    return Run(
+        envelope=envelope(
+            "trace",
+            identity,
+            started,
+            status="partial" if cut else "complete",
+            reason="; ".join(cut),
+            identity=identity,
+        ),
+        model=model.facts(_dtype(model, machine)) if model else None,
+        machine=machine,
+        traced=traced,
+        remedies=fix_traced(traced, model, machine),
+    )
+
+
+def _named_by(traced: Traced, devices: int) -> Machine | None:
+    """The accelerator that every device of the trace calls itself, when the catalogue has that name."""
+    names = {device.name for device in traced.devices}
+    if len(names) != 1 or not (name := names.pop()):
+        return None
+    try:
+        found = catalogue.machine(catalogue.find(name), devices)
+    except UsageError:
+        return None
+    return msgspec.structs.replace(found, notes=(*found.notes, f"Named by the trace: {name}."))
+
+
+def _dtype(model: Model, machine: Machine | None) -> str:
+    found = roofs(model, machine) if machine else ()
+    return computes_in(model, machine, found[0]) if machine and found else ""
+
+
+def _exit_code(run: Run) -> int:
+    """3 for a trace that was read in part, or a utilisation that cannot be."""
+    verdicts = [phase.verdict for phase in run.traced.phases.values()] if run.traced else []
+    rung = any(verdict is not None and verdict.alarm is not None for verdict in verdicts)
+    return 3 if rung or run.envelope.status != "complete" else 0
