@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+import stat
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from phasewise.errors import InputError, UsageError
+from phasewise.observe.traces import refusal
 from phasewise.observe.traces.opened import Opened, members
 from phasewise.observe.traces.readers import registry
 
@@ -48,6 +50,8 @@ def found(paths: Sequence[Path]) -> Iterator[tuple[Path, bool]]:
                 if not named:
                     continue
                 raise InputError(f"{path} cannot be read ({error.strerror}): name a trace file.") from None
+            if not stat.S_ISREG(status.st_mode):  # a pipe would be waited for
+                raise InputError(f"{path} is no regular file: name a trace file or a folder of them.")
             before = seen.setdefault((status.st_dev, status.st_ino), file)
             if before is file:
                 yield file, named
@@ -75,7 +79,7 @@ def _folder(folder: Path) -> list[Path]:
 def natural(path: object) -> list[tuple[bool, int, str]]:
     """Order of names in which rank10 comes after rank2."""
     parts = re.split(r"([0-9]{1,18})", str(path))
-    return [(not part.isdecimal(), int(part) if part.isdecimal() else 0, part) for part in parts]
+    return [(False, int(part), "") if part.isdecimal() else (True, 0, part) for part in parts]
 
 
 def recognised(files: Iterable[tuple[Path, bool]]) -> tuple[list[Part], list[Opened]]:
@@ -84,7 +88,7 @@ def recognised(files: Iterable[tuple[Path, bool]]) -> tuple[list[Part], list[Ope
     for file, named in files:
         inside = members(file)
         for opened in inside:
-            if name := registry.choose(opened):
+            if not refusal.for_another_verb(opened) and (name := registry.choose(opened)):
                 known.append(Part(opened, name, named and len(inside) == 1))
             else:
                 unknown.append(opened)

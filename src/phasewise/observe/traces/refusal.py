@@ -22,6 +22,17 @@ class _Look(NamedTuple):
 
 _NEVER = rb"(?!)"
 _EXPORT = "export it as Chrome JSON (torch.profiler's export_chrome_trace, or `traceconv json` of Perfetto)"
+_OTHERS = (
+    _Look(rb'(?s)\s*\{\s*"schema":.{0,40}"envelope":', (), "a phasewise run", "show it with `phasewise report`"),
+    _Look(
+        rb"(?i)\"?(?:timestamp|arrived_at|time)\"?,[^\n]*(?:tokens|prompt)|\s*\{[^\n{]*\"(?:input_length|hash_ids)\"",
+        (),
+        "a request log",
+        "read it with `phasewise logs`",
+    ),
+)
+"""What other verbs read; JSON among it."""
+
 _LOOKS = (
     _Look(rb"version https://git-lfs", (), "a Git LFS pointer, not the file itself", "run `git lfs pull`"),
     _Look(rb"(?:\.\./)*\.git/annex/|/annex/objects/", (), "a git-annex pointer", "run `git annex get`"),
@@ -39,16 +50,15 @@ _LOOKS = (
     _Look(rb"\x7fELF", (), "a program", "name what a profiler wrote"),
     _Look(rb"SQLite format 3\0", (), "an SQLite file without a table of a profiler", "name the profiler's own export"),
     _Look(rb"\xff\xfe|\xfe\xff", (), "text in UTF-16", "save it as UTF-8"),
-    _Look(rb'(?s)\s*\{\s*"schema":.{0,40}"envelope":', (), "a phasewise run", "show it with `phasewise report`"),
-    _Look(
-        rb"(?i)\"?(?:timestamp|arrived_at|time)\"?,[^\n]*(?:tokens|prompt)|\s*\{[^\n]*\"(?:input_length|hash_ids)\"",
-        (),
-        "a request log",
-        "read it with `phasewise logs`",
-    ),
+    *_OTHERS,
     _Look(rb"\s*[\[{]", (), "JSON without trace events", "name what a profiler wrote"),
 )
 """Asked in this order."""
+
+
+def for_another_verb(opened: Opened) -> bool:
+    """Whether the file is what another verb reads, though it may be JSON as a trace is."""
+    return any(_is(look, opened) for look in _OTHERS)
 
 
 def sentence(opened: Opened) -> str:
@@ -63,9 +73,14 @@ def _look(opened: Opened) -> tuple[str, str]:
             return f"without content ({opened.truncated})", "copy it again"
         return "empty", "record it again"
     for look in _LOOKS:
-        if opened.name.lower().endswith(look.ends) or re.match(look.begins, opened.head.removeprefix(b"\xef\xbb\xbf")):
+        if _is(look, opened):
             return look.what, look.cure
     start = opened.head[:_SHOWN]
     if b"\0" in opened.head or sum(byte < 9 for byte in start):
         return f"a binary file that begins with {start[:8].hex(' ')}", "name what a profiler wrote"
     return f"text that begins with {start.decode('utf-8', 'replace')!r}", "name what a profiler wrote"
+
+
+def _is(look: _Look, opened: Opened) -> bool:
+    head = opened.head.removeprefix(b"\xef\xbb\xbf")
+    return opened.name.lower().endswith(look.ends) or re.match(look.begins, head) is not None
