@@ -5,6 +5,7 @@ import json
 import os
 import re
 from decimal import Decimal
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -196,7 +197,7 @@ def test_no_two_stretches_of_a_track_overlap(found: list[tuple[int, int]]) -> No
     for track, one in placed:
         lanes.setdefault(track, []).append(one)
     for stretches in lanes.values():
-        for before, after in zip(stretches, stretches[1:], strict=False):
+        for before, after in pairwise(stretches):
             assert before.end <= after.start
 
 
