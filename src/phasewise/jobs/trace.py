@@ -162,15 +162,12 @@ def _judged(seen: Seen, subject: OfRun, options: Options, started: float, identi
 
 
 def _named_by(traced: Traced, devices: int) -> Machine | None:
-    """The accelerator that every device of the trace calls itself, when the catalogue has that name."""
-    names = {device.name for device in traced.devices}
-    if len(names) != 1 or not (name := names.pop()):
+    """The accelerator that the devices of the trace call themselves, when the catalogue has that name."""
+    found = catalogue.named_by((device.name for device in traced.devices), devices)
+    if found is None:
         return None
-    try:
-        found = catalogue.machine(catalogue.find(name), devices)
-    except UsageError:
-        return None
-    return msgspec.structs.replace(found, notes=(*found.notes, f"Named by the trace: {name}."))
+    note = f"The trace itself names its accelerator: {traced.devices[0].name}."
+    return msgspec.structs.replace(found, notes=(*found.notes, note))
 
 
 def _dtype(model: Model, machine: Machine | None) -> str:
