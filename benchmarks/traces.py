@@ -2,8 +2,8 @@
 
     python benchmarks/traces.py [--kind kineto nsys] [--mb 50 500 2000] [--peers] [--folder DIR] [--repeat N]
 
-Writes each trace, runs the whole command in a process of its own and prints a line: wall seconds, peak resident memory
-of it and its children, and for Kineto how many times as long as typed decoding of the same JSON in the same run. With
+Writes each trace, runs the whole command in a process of its own and prints a line: wall and processor seconds, peak
+resident memory of it and its children, and for Kineto how many times as long as typed decoding of the same JSON takes. With
 --peers, other tools read the same files where they are installed. Exit code 1 when a count is wrong, or when 500 MB
 take more than 6 s, 1 GB (Kineto) or 500 MB (Nsight Systems).
 """
@@ -56,12 +56,14 @@ class Kind(NamedTuple):
 
 
 class Run(NamedTuple):
-    """A command: wall seconds, peak resident bytes of it and its children, exit code, standard output."""
+    """A command: wall and processor seconds, peak resident bytes with its children, exit code, what it printed."""
 
     seconds: float
+    cpu: float
     memory: float
     code: int
     out: str
+    errors: str
 
 
 def kineto(path: Path, megabytes: float) -> int:
@@ -103,9 +105,9 @@ PEERS: dict[str, tuple[tuple[str, str, tuple[str, ...]], ...]] = {
 
 def measured(command: Sequence[str], folder: Path) -> Run:
     """Runs ``command`` in ``folder`` and watches the memory of its process tree."""
-    with tempfile.TemporaryFile() as out:
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as errors:
         started = time.perf_counter()
-        process = subprocess.Popen(command, stdout=out, stderr=subprocess.DEVNULL, cwd=folder)
+        process = subprocess.Popen(command, stdout=out, stderr=errors, cwd=folder)
         watched, most = psutil.Process(process.pid), 0
         while True:
             done, status, usage = os.wait4(process.pid, os.WNOHANG)
@@ -116,8 +118,16 @@ def measured(command: Sequence[str], folder: Path) -> Run:
         seconds = time.perf_counter() - started
         process.returncode = os.waitstatus_to_exitcode(status)
         out.seek(0)
+        errors.seek(0)
         largest = usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024)
-        return Run(seconds, max(most, largest), process.returncode, out.read().decode())
+        return Run(
+            seconds,
+            usage.ru_utime + usage.ru_stime,
+            max(most, largest),
+            process.returncode,
+            out.read().decode(),
+            errors.read().decode(),
+        )
 
 
 def _resident(process: psutil.Process) -> int:
@@ -129,10 +139,10 @@ def _resident(process: psutil.Process) -> int:
 
 def phasewise(path: Path, folder: Path, kernels: int, kind: Kind) -> bool:
     """One line on our own command; whether it held."""
-    flags = ["--model", "gpt-oss-20b", "--on", "mi300x", "--json", "--out", str(folder / "runs")]
+    flags = ["--model", "gpt-oss-120b", "--on", "mi300x", "--json", "--out", str(folder / "runs")]
     run = measured([*PHASEWISE, str(path), *flags], folder)
     if run.code not in (0, 3):
-        print(f"phasewise failed: exit code {run.code}")
+        print(f"phasewise failed on {path.name}: exit code {run.code}, {run.errors.strip()[-200:]}")
         return False
     document: dict[str, Any] = json.loads(run.out)
     exact = document["kernels_total"] == kernels
@@ -171,7 +181,7 @@ def _installed(command: tuple[str, ...]) -> bool:
 def _line(title: str, path: Path, run: Run, against: str, more: str) -> None:
     size = path.stat().st_size / 1e6
     print(
-        f"{title:<18}{path.name:<14}{size:>8,.0f}{run.seconds:>9.1f}{run.memory / 1e6:>9,.0f}{against:>9}  {more}",
+        f"{title:<18}{path.name:<14}{size:>8,.0f}{run.seconds:>9.1f}{run.cpu:>7.1f}{run.memory / 1e6:>9,.0f}{against:>9}  {more}",
         flush=True,
     )
 
@@ -185,7 +195,7 @@ def main() -> int:
     options.add_argument("--repeat", type=int, default=1, help="Runs of each.")
     given = options.parse_args()
     held = True
-    print(f"{'tool':<18}{'trace':<14}{'MB':>8}{'seconds':>9}{'peak MB':>9}{'×decode':>9}")
+    print(f"{'tool':<18}{'trace':<14}{'MB':>8}{'seconds':>9}{'cpu s':>7}{'peak MB':>9}{'×decode':>9}")
     for name in given.kind:
         for megabytes in given.mb:
             with tempfile.TemporaryDirectory(dir=given.folder) as folder:

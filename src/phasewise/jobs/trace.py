@@ -20,7 +20,7 @@ from phasewise.judge.traced import judge
 from phasewise.model.model import Model
 from phasewise.observe.traces import annotate, cpu, families, section, steps
 from phasewise.observe.traces.events import Trace
-from phasewise.observe.traces.join import beside
+from phasewise.observe.traces.join import beside, timed
 from phasewise.observe.traces.opening import read_all
 from phasewise.observe.traces.said import by_word
 from phasewise.observe.traces.split import Split
@@ -81,7 +81,8 @@ def trace(options: Options, progress: Progress) -> Finished:
     started = time.perf_counter()
     _check(options)
     subject = _subject(options, progress)
-    with claimed(identity(options.inputs[0].name), options.out) as folder:
+    name = Path(options.inputs[0].name.removesuffix(".gz")).stem
+    with claimed(identity(name or "trace"), options.out) as folder:
         try:
             seen = _seen(options, progress)
             if options.annotate:
@@ -119,6 +120,8 @@ def _subject(options: Options, progress: Progress) -> OfRun:
 def _seen(options: Options, progress: Progress) -> Seen:
     rules = families.rules(options.rules)
     raw, word = _read(options, lambda doing, fraction: progress(doing, _READING * fraction))
+    if options.annotate and not timed(raw):
+        raise UsageError("--annotate draws a timeline, which these files do not hold: leave it out.")
     progress("finding the steps", _READING)
     found = cpu.on_cpu(raw)
     split, health = by_word(steps.split(found), word)

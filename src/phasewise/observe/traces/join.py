@@ -121,7 +121,7 @@ def _with_clocks(
 ) -> tuple[Source, ...]:
     """``sources`` with a fault for each that has events and does not share the others' clock."""
     rows = zip(traces, ranks, kept, strict=True)
-    lost = {rank for trace, rank, on_it in rows if any(kept) and not on_it and _timed(trace)}
+    lost = {rank for trace, rank, on_it in rows if any(kept) and not on_it and timed(trace)}
     why = "it does not say at which time it began, which others do: its times count from its own zero"
     return tuple(
         source._replace(faults=(*source.faults, Fault("times", why))) if rank in lost else source
@@ -129,5 +129,6 @@ def _with_clocks(
     )
 
 
-def _timed(trace: Trace) -> bool:
+def timed(trace: Trace) -> bool:
+    """Whether ``trace`` holds anything that lies on a clock."""
     return any(len(getattr(trace, name)[0]) for name in TIMED)
