@@ -3,8 +3,8 @@
     python benchmarks/traces.py [--kind kineto nsys] [--mb 50 500 2000] [--peers] [--folder DIR] [--repeat N]
 
 Writes each trace, runs the whole command in a process of its own and prints a line: wall and processor seconds, peak
-resident memory of it and its children, and for Kineto how many times as long as typed decoding of the same JSON takes. With
---peers, other tools read the same files where they are installed. Exit code 1 when a count is wrong, or when 500 MB
+resident memory of it and its children, and for Kineto how many times as long as typed decoding of the same JSON takes.
+With --peers, other tools read the same files where they are installed. Exit code 1 when a count is wrong, or when 500 MB
 take more than 6 s, 1 GB (Kineto) or 500 MB (Nsight Systems).
 """
 
@@ -180,10 +180,8 @@ def _installed(command: tuple[str, ...]) -> bool:
 
 def _line(title: str, path: Path, run: Run, against: str, more: str) -> None:
     size = path.stat().st_size / 1e6
-    print(
-        f"{title:<18}{path.name:<14}{size:>8,.0f}{run.seconds:>9.1f}{run.cpu:>7.1f}{run.memory / 1e6:>9,.0f}{against:>9}  {more}",
-        flush=True,
-    )
+    figures = f"{size:>8,.0f}{run.seconds:>9.1f}{run.cpu:>7.1f}{run.memory / 1e6:>9,.0f}{against:>9}"
+    print(f"{title:<18}{path.name:<14}{figures}  {more}", flush=True)
 
 
 def main() -> int:
