@@ -4,8 +4,8 @@
 
 Writes each trace, runs the whole command in a process of its own and prints a line: wall and processor seconds, peak
 resident memory of it and its children, and for Kineto how many times as long as typed decoding of the same JSON takes.
-With --peers, other tools read the same files where they are installed. Exit code 1 when a count is wrong, or when 500 MB
-take more than 6 s, 1 GB (Kineto) or 500 MB (Nsight Systems).
+With --peers, other tools read the same files where they are installed. Exit code 1 when a count is wrong, or when
+500 MB take more than 6 s, 1 GB (Kineto) or 500 MB (Nsight Systems).
 """
 
 from __future__ import annotations
