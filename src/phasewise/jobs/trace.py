@@ -18,7 +18,7 @@ from phasewise.jobs.saved import why_not
 from phasewise.jobs.subject import Subject
 from phasewise.judge.traced import judge
 from phasewise.model.model import Model
-from phasewise.observe.traces import annotate, cpu, families, section, steps
+from phasewise.observe.traces import annotate, capture, cpu, families, section, steps
 from phasewise.observe.traces.events import Trace
 from phasewise.observe.traces.join import beside, timed
 from phasewise.observe.traces.opening import read_all
@@ -27,7 +27,7 @@ from phasewise.observe.traces.split import Split
 from phasewise.predict.roofline import computes_in, roofs
 from phasewise.record.machine import Machine
 from phasewise.record.run import RUNS, Run, claimed, save
-from phasewise.record.trace import Traced, TracePhase
+from phasewise.record.trace import Health, Traced, TracePhase
 
 Progress = Callable[[str, float], None]
 
@@ -123,13 +123,16 @@ def _seen(options: Options, progress: Progress) -> Seen:
     if options.annotate and not timed(raw):
         raise UsageError("--annotate draws a timeline, which these files do not hold: leave it out.")
     progress("finding the steps", _READING)
-    found = cpu.on_cpu(raw)
-    split, health = by_word(steps.split(found), word)
+    found, joined = capture.named(cpu.on_cpu(raw))
+    split, named = by_word(steps.split(found), word)
     progress("adding up", 0.9)
     traced = section.section(found, split, rules)
-    if health is not None:
-        traced = msgspec.structs.replace(traced, health=(health, *traced.health))
-    return Seen(found, split, traced)
+    more = [one for one in (named, _captured(joined)) if one is not None]
+    return Seen(found, split, msgspec.structs.replace(traced, health=(*more, *traced.health)))
+
+
+def _captured(said: str) -> Health | None:
+    return Health(check="captures joined", status="passed", detail=f"{said}.") if said else None
 
 
 def _read(options: Options, progress: Progress) -> tuple[Trace, dict[int, TracePhase]]:

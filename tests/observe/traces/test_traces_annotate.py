@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from opening_made import KERNELS, events, write
 
+from kineto_by_hand import KERNELS, events, write
 from phasewise.errors import UsageError
 from phasewise.observe.traces import annotate, bands, chrome
 from phasewise.observe.traces.bands import Stretch

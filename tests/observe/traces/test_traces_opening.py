@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from opening_made import KERNELS, events, write
 
+from kineto_by_hand import KERNELS, events, write
 from phasewise.errors import InputError, UsageError
 from phasewise.observe.traces.events import Trace
 from phasewise.observe.traces.files import bare, natural
