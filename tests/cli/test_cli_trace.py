@@ -157,15 +157,16 @@ def test_a_run_is_saved_and_shown_again(tmp_path: Path, capsys: pytest.CaptureFi
 
 
 def test_model_and_accelerator_come_from_a_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = marked(tmp_path / "a.json", gpu="")
-    flags = ("--model", "llama-3-8b", "--on", "h100-sxm", "--weights", "fp8")
-    stated = document(capsys, path, *flags, "--out", "first")
-    (folder,) = Path("first").iterdir()
-    document_again = document(capsys, path, "--run", folder)
-    assert document_again["phases"] == stated["phases"]
-    assert document_again["phases"]["decode"]["mbu"] > 0
+    path = str(marked(tmp_path / "a.json", gpu=""))
+    flags = ("--model", "llama-3-8b", "--on", "h100-sxm", "--weights=fp8")
+    stated = phasewise("trace", path, *flags, "--out", "first", "--json", cwd=tmp_path).document
+    (folder,) = (tmp_path / "first").iterdir()
+    again = document(capsys, path, "--run", folder)
+    assert again["phases"] == stated["phases"]
+    assert again["phases"]["decode"]["mbu"] > 0
+    # The flag stands against the run: an A100 has 2.04 of the 3.35 TB/s.
     other = document(capsys, path, "--run", folder, "--on", "a100-sxm-80gb")
-    assert other["phases"]["decode"]["mbu"] > stated["phases"]["decode"]["mbu"]
+    assert other["phases"]["decode"]["mbu"] == pytest.approx(again["phases"]["decode"]["mbu"] * 3.35 / 2.039, rel=0.01)
 
 
 def test_the_annotated_trace_is_read_as_the_same(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -187,7 +188,7 @@ def test_a_users_rules_name_families_first(tmp_path: Path, capsys: pytest.Captur
     rules = tmp_path / "rules.csv"
     rules.write_text("family,pattern,note\nmoe,gemvx,ours\n")
     found = document(capsys, marked(tmp_path / "a.json"), "--rules", rules)
-    assert found["phases"]["decode"]["families"][0]["family"] == "moe"
+    assert found["phases"]["decode"]["families"].keys() == {"moe"}
 
 
 def test_mistakes_are_one_sentence_and_exit_code_2(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
