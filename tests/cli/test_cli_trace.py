@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cli_run import phasewise
 
 from kineto_by_hand import Kernel, events, write
 from phasewise.cli import run
