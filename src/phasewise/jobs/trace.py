@@ -126,7 +126,7 @@ def _seen(options: Options, progress: Progress) -> Seen:
     found, joined = capture.named(cpu.on_cpu(raw))
     split, named = by_word(steps.split(found), word)
     progress("adding up", 0.9)
-    traced = section.section(found, split, rules)
+    traced = section.section(found, split, rules, assume=word)
     more = [one for one in (named, _captured(joined)) if one is not None]
     return Seen(found, split, msgspec.structs.replace(traced, health=(*more, *traced.health)))
 

@@ -12,6 +12,7 @@ from phasewise.errors import InputError, UsageError
 from phasewise.observe.traces import refusal
 from phasewise.observe.traces.opened import Opened, members
 from phasewise.observe.traces.readers import registry
+from phasewise.observe.traces.untimed import phase_of_words
 
 _MOST = 4096
 """Files that a folder may hold; no job has as many ranks."""
@@ -119,12 +120,12 @@ def by_rank(parts: Sequence[Part]) -> tuple[list[list[Part]], list[Part]]:
     """The parts of each rank, by name, and those left out because a fuller form of the same recording is there.
 
     rocprofv3 writes a CSV per table of one process (and one that only sums the kernels), Nsight Compute a report per
-    kernel: those are one rank. Anything else is a rank of its own.
+    kernel: those of one folder are one rank, unless their names say another phase. Anything else is a rank of its own.
     """
     recordings: dict[tuple[str, str, str], list[Part]] = {}
     for part in sorted(parts, key=lambda part: natural(part.opened.name)):
         recordings.setdefault(part.recording, []).append(part)
-    ranks: dict[tuple[str, ...], list[Part]] = {}
+    ranks: dict[tuple[str, str, str], list[Part]] = {}
     left: list[Part] = []
     for key, forms in recordings.items():
         best = min(forms, key=lambda part: registry.READERS.index(part.reader)).reader
@@ -134,5 +135,6 @@ def by_rank(parts: Sequence[Part]) -> tuple[list[list[Part]], list[Part]]:
         else:
             kept = [min(kept, key=lambda part: "raw" not in part.opened.path.name)]
         left += [part for part in forms if part not in kept]
-        ranks.setdefault(key[:1] if key[0] == "ncu" else key, []).extend(kept)
+        tool, folder, name = key
+        ranks.setdefault((tool, folder, phase_of_words(name)) if tool == "ncu" else key, []).extend(kept)
     return list(ranks.values()), left
