@@ -124,12 +124,26 @@ def test_two_traces_stand_side_by_side_by_the_users_word(tmp_path: Path, capsys:
     long_ago, today = 1_600_000_000_000_000_000, 1_700_000_000_000_000_000
     one = write(tmp_path / "p.json", events(PROMPT), base=long_ago)
     two = write(tmp_path / "d.json", events(TOKEN), base=today)
-    found = document(capsys, "--prefill", one, "--decode", two)
+    flags = ("--model", "llama-3-8b", "--on", "h100-sxm")
+    found = document(capsys, "--prefill", one, "--decode", two, *flags)
     assert found["phases"]["prefill"]["gpu_time_s"] == pytest.approx(20e-3)
     assert found["phases"]["decode"]["gpu_time_s"] == pytest.approx(8e-3)
     assert {(step["rank"], step["phase"]) for step in found["steps"]} == {(0, "prefill"), (1, "decode")}
     assert found["span_s"] == pytest.approx(28e-3)
-    assert ("phases as named", "passed") in [(check["check"], check["status"]) for check in found["health"]]
+    checks = {check["check"]: check["status"] for check in found["health"]}
+    assert checks["phases as named"] == "passed"
+    assert checks["ranks"] == "not_checked"
+    assert not {"steps of the ranks", "clocks of the ranks"} & set(checks)
+
+
+def test_the_devices_of_two_recordings_share_no_step(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    flags = ("--model", "llama-3-8b", "--on", "h100-sxm")
+    one, two = marked(tmp_path / "a.json"), marked(tmp_path / "b.json")
+    alone = document(capsys, one, *flags)["phases"]["prefill"]["mfu"]
+    beside = document(capsys, "--prefill", one, "--decode", two, *flags)["phases"]["prefill"]["mfu"]
+    ranks = document(capsys, one, two, *flags)["phases"]["prefill"]["mfu"]
+    assert beside == pytest.approx(alone)
+    assert ranks == pytest.approx(alone / 2)
 
 
 def test_a_step_that_says_otherwise_keeps_its_phase_and_that_is_told(

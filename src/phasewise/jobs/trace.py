@@ -22,7 +22,7 @@ from phasewise.observe.traces import annotate, capture, cpu, families, section, 
 from phasewise.observe.traces.events import Trace
 from phasewise.observe.traces.join import beside, timed
 from phasewise.observe.traces.opening import read_all
-from phasewise.observe.traces.said import by_word
+from phasewise.observe.traces.said import by_word, side_by_side
 from phasewise.observe.traces.split import Split
 from phasewise.predict.roofline import computes_in, roofs
 from phasewise.record.machine import Machine
@@ -124,15 +124,13 @@ def _seen(options: Options, progress: Progress) -> Seen:
         raise UsageError("--annotate draws a timeline, which these files do not hold: leave it out.")
     progress("finding the steps", _READING)
     found, joined = capture.named(cpu.on_cpu(raw))
-    split, named = by_word(steps.split(found), word)
+    split = by_word(found, steps.split(found), word)
     progress("adding up", 0.9)
-    traced = section.section(found, split, rules, assume=word)
-    more = [one for one in (named, _captured(joined)) if one is not None]
-    return Seen(found, split, msgspec.structs.replace(traced, health=(*more, *traced.health)))
-
-
-def _captured(said: str) -> Health | None:
-    return Health(check="captures joined", status="passed", detail=f"{said}.") if said else None
+    traced = side_by_side(section.section(found, split, rules, assume=word), word)
+    if joined:
+        health = (*traced.health, Health(check="captures joined", status="passed", detail=joined))
+        traced = msgspec.structs.replace(traced, health=health)
+    return Seen(found, split, traced)
 
 
 def _read(options: Options, progress: Progress) -> tuple[Trace, dict[int, TracePhase]]:

@@ -8,6 +8,8 @@ span counts gaps that a part of the verdict shows apart. The same figures over t
 
 from __future__ import annotations
 
+from collections import Counter
+
 import msgspec
 
 from phasewise.judge import alarm, traced_parts, traced_words
@@ -80,7 +82,9 @@ def devices(traced: Traced, machine: Machine | None) -> tuple[int, str]:
     worlds = [file.world for file in traced.files if file.world]
     if worlds:
         return max(worlds), "the ranks that the files say"
-    return max(1, len(traced.devices)), "as many as ran kernels; --devices says otherwise"
+    first = traced.recordings[0] if traced.recordings else 0
+    sides = Counter(device.rank < first for device in traced.devices)
+    return max(1, *sides.values()), "as many as ran kernels; --devices says otherwise"
 
 
 def _ground(traced: Traced, model: Model | None, machine: Machine | None) -> Ground:

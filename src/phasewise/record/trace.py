@@ -330,6 +330,8 @@ class Traced(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         files: its files, one rank each.
+        recordings: how many of the files each recording has, where two stand side by side (--prefill, --decode): what
+            one has is no part of the other's job. Empty where all files are the ranks of one job.
         on_cpu: True when operators on CPU threads stand for the kernels.
         phases: all four, in the order of TRACE_PHASES; a phase without steps has zeros.
         outside_s, outside_kernels: kernels that belong to no step.
@@ -373,3 +375,4 @@ class Traced(msgspec.Struct, frozen=True, kw_only=True):
     how: str = ""
     text: str = ""
     missing: dict[str, str] = {}
+    recordings: tuple[int, ...] = ()

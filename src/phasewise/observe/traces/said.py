@@ -1,47 +1,87 @@
-"""Phases by the user's word: which rank's steps are of which phase, where the steps themselves do not say."""
+"""Two recordings side by side by the user's word: one of prefill, one of decode."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 
+import msgspec
+import numpy as np
+
+from phasewise.observe.traces.events import NOT_SAID, Trace
 from phasewise.observe.traces.split import Split, Step
-from phasewise.record.trace import Health, TracePhase
+from phasewise.record.trace import Health, Traced, TracePhase
 
 _SURE = 0.9
-"""Confidence from which a step's own evidence (an annotation) stands against the user's word."""
+"""Confidence from which a step's own evidence stands against the user's word."""
 
 
-def by_word(split: Split, word: Mapping[int, TracePhase]) -> tuple[Split, Health | None]:
-    """``split`` with the steps of each rank in ``word`` as that phase, and what there is to say about it.
+def by_word(trace: Trace, split: Split, word: Mapping[int, TracePhase]) -> Split:
+    """``split`` with the steps of each rank in ``word`` as that phase.
 
-    A step whose own evidence is sure keeps its phase: a trace named as prefill may hold decode steps too.
+    A step whose own evidence is sure keeps its phase: a recording named as prefill may hold decode steps too. A rank in
+    which no step was found is one step as a whole.
     """
-    steps = tuple(_said(step, word.get(step.rank)) for step in split.steps)
     if not word:
-        return split, None
-    kept = [step for step in steps if step.rank in word and step.phase != word[step.rank]]
-    return split._replace(steps=steps), _health(kept, word)
+        return split
+    split = _with_whole_ranks(trace, split, word)
+    return split._replace(steps=tuple(_said(step, word.get(step.rank)) for step in split.steps))
 
 
 def _said(step: Step, phase: TracePhase | None) -> Step:
     if phase is None or step.phase == phase or (step.phase != "unknown" and step.confidence >= _SURE):
         return step
-    before = (f"not {step.phase}, though {step.evidence[0]}",) if step.phase != "unknown" and step.evidence else ()
+    before = (f"though {step.evidence[0]}",) if step.evidence else ()
     return step._replace(phase=phase, confidence=1.0, evidence=(f"named by --{phase}", *before))
 
 
-def _health(kept: list[Step], word: Mapping[int, TracePhase]) -> Health:
-    if not kept:
-        return Health(
-            check="phases as named", status="passed", detail="Every step is of the phase that its file is named as."
-        )
-    counts = {phase: sum(step.phase == phase for step in kept) for phase in dict.fromkeys(step.phase for step in kept)}
-    what = ", ".join(f"{count:,} {phase}" for phase, count in counts.items())
-    first = kept[0]
-    why = f" (the first: {first.evidence[0]})" if first.evidence else ""
-    return Health(
-        check="phases as named",
-        status="failed",
-        detail=f"By their own evidence{why} some steps are of another phase than their file is named as, and are "
-        f"counted so: {what}.",
+def _with_whole_ranks(trace: Trace, split: Split, word: Mapping[int, TracePhase]) -> Split:
+    kernels, replays = trace.kernels, trace.replays
+    found = {step.rank for step in split.steps}
+    steps = list(split.steps)
+    tables = {"kernel": kernels, "copy": trace.copies, "replay": replays, "launch": trace.launches}
+    places = {name: getattr(split, name).copy() for name in tables}
+    for rank in sorted(set(word) - found):
+        starts = np.concatenate([one.start[one.rank == rank] for one in (kernels, replays)])
+        ends = np.concatenate([one.end[one.rank == rank] for one in (kernels, replays)])
+        if not len(starts):
+            continue
+        for name, table in tables.items():
+            places[name][table.rank == rank] = len(steps)
+        evidence = ("no step was found in it",)
+        steps.append(Step(rank, "", NOT_SAID, int(starts.min()), int(ends.max()), "unknown", evidence, 0.0))
+    order = sorted(range(len(steps)), key=lambda at: (steps[at].rank, steps[at].start))
+    number = np.empty(len(steps) + 1, np.int32)
+    number[order], number[-1] = np.arange(len(steps)), NOT_SAID
+    moved = {name: number[place] for name, place in places.items()}
+    return split._replace(steps=tuple(steps[at] for at in order), **moved)
+
+
+def side_by_side(traced: Traced, word: Mapping[int, TracePhase]) -> Traced:
+    """``traced`` as the record of what ``word`` names: what only the ranks of one job can be asked is not."""
+    if not word:
+        return traced
+    health = traced.health
+    if len(set(word.values())) > 1:
+        note = "two recordings stand side by side: the files of one are no ranks of the other's job"
+        unasked = Health(check="ranks", status="not_checked", detail=note)
+        health = (*(one for one in health if not one.check.endswith("ranks")), unasked)
+    counts = tuple(Counter(word[rank] for rank in sorted(word)).values())
+    return msgspec.structs.replace(
+        traced, recordings=counts if len(counts) > 1 else (), health=(*_as_named(traced, word), *health)
     )
+
+
+def _as_named(traced: Traced, word: Mapping[int, TracePhase]) -> Sequence[Health]:
+    """Whether every step is of the phase that its file is named as; nothing where there are no steps."""
+    other = [step for step in traced.steps if step.phase != word[step.rank]]
+    if not traced.steps:
+        return ()
+    if not other:
+        good = "every step is of the phase that its file is named as"
+        return (Health(check="phases as named", status="passed", detail=good),)
+    counts = Counter(step.phase for step in other)
+    what = ", ".join(f"{count:,} {phase}" for phase, count in counts.items())
+    why = f" ({other[0].evidence[0]})" if other[0].evidence else ""
+    bad = f"by their own evidence{why} steps are of another phase than their file is named as, and count so: {what}"
+    return (Health(check="phases as named", status="failed", detail=bad),)
