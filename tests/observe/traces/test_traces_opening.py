@@ -35,6 +35,12 @@ def test_one_file_is_one_rank_with_its_exact_times(tmp_path: Path) -> None:
     assert [source.path for source in trace.sources] == [str(tmp_path / "a.json")]
 
 
+def test_the_last_event_of_a_file_is_on_the_thread_of_the_others(tmp_path: Path) -> None:
+    trace = read_all([write(tmp_path / "a.json", events(bands=(("one", 3_000_000, 5), ("two", 4_000_000, 5))))])
+    assert trace.bands.thread.tolist() == trace.launches.thread[:2].tolist() == [0, 0]
+    assert len(trace.threads) == 1
+
+
 def test_ranks_follow_what_the_files_say_of_themselves(tmp_path: Path) -> None:
     files = [write(tmp_path / f"{name}.json", rank=rank, world=3) for name, rank in (("a", 2), ("b", 0), ("c", 1))]
     trace = read_all(files)

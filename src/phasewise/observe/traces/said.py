@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -39,7 +40,7 @@ def _with_whole_ranks(trace: Trace, split: Split, word: Mapping[int, TracePhase]
     kernels, replays = trace.kernels, trace.replays
     found = {step.rank for step in split.steps}
     steps = list(split.steps)
-    tables = {"kernel": kernels, "copy": trace.copies, "replay": replays, "launch": trace.launches}
+    tables: dict[str, Any] = {"kernel": kernels, "copy": trace.copies, "replay": replays, "launch": trace.launches}
     places = {name: getattr(split, name).copy() for name in tables}
     for rank in sorted(set(word) - found):
         starts = np.concatenate([one.start[one.rank == rank] for one in (kernels, replays)])
