@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
 
 import msgspec
@@ -105,22 +106,28 @@ def _axis(across: Linear, y: float) -> Markup:
 
 def chosen(found: Traced, phase: TracePhase) -> tuple[TraceStep, list[Bar]] | None:
     """The step of ``phase`` with the most bars on one device, and these; None when none is drawn kernel by kernel."""
+    kernels = [bar for bar in found.timeline if bar.kind not in TRACE_PHASES and _drawn(bar)]
+    kernels.sort(key=_middle)
+    middles = [_middle(bar) for bar in kernels]
     best: tuple[TraceStep, list[Bar]] | None = None
     for step in found.steps:
         if step.phase == phase and step.span_s > 0:
-            bars = _inside(found, step)
+            first, last = bisect_left(middles, step.start_s), bisect_right(middles, step.start_s + step.span_s)
+            bars = _on_one_lane(kernels[first:last])
             if len(bars) >= max(1.0, _WHOLE * step.kernels) and (best is None or len(bars) > len(best[1])):
                 best = step, bars
     return best
 
 
-def _inside(found: Traced, step: TraceStep) -> list[Bar]:
-    """Bars of a step on the device that has most of them; those of phases are no kernels."""
+def _middle(bar: Bar) -> float:
+    return bar.start_s + bar.length_s / 2
+
+
+def _on_one_lane(bars: Sequence[Bar]) -> list[Bar]:
+    """Those on the device that has most of them."""
     lanes: dict[str, list[Bar]] = {}
-    for bar in found.timeline:
-        middle = bar.start_s + bar.length_s / 2
-        if bar.kind not in TRACE_PHASES and _drawn(bar) and step.start_s <= middle <= step.start_s + step.span_s:
-            lanes.setdefault(bar.lane, []).append(bar)
+    for bar in bars:
+        lanes.setdefault(bar.lane, []).append(bar)
     return max(lanes.values(), key=len, default=[])
 
 
