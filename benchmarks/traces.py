@@ -167,7 +167,7 @@ def peers(name: str, path: Path, folder: Path) -> None:
             continue
         copy = folder / f"copy{path.suffix}"
         shutil.copyfile(path, copy)
-        run = measured([*(part.format(folder=folder) for part in command), str(copy)], folder)
+        run = measured([*(part.replace("{folder}", str(folder)) for part in command), str(copy)], folder)
         _line(title, path, run, "", "" if run.code == 0 else f"exit code {run.code}")
         copy.unlink()
 
