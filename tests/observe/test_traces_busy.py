@@ -15,6 +15,7 @@ from traces_built import trace
 from traces_shared import shared_trace
 
 from phasewise.observe.traces.busy import SAMPLE_NS, codes, cover, devices, gaps, resident
+from phasewise.observe.traces.events import Device, Source
 
 INTERVALS = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 60), st.integers(-3, 20)), max_size=30)
 
@@ -209,3 +210,20 @@ def test_graph_replays_of_nsys_count_as_busy() -> None:
     found = (device.gpu_sum_s, device.kernel_union_s, device.gpu_union_s, device.span_s)
     assert [round(one * 1e9) for one in found] == [3_840, 3_840, 7_808, 186_815]
     assert device.busy_fraction == pytest.approx(0.041795, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("listed", "name"),
+    [
+        ((Device(0, "A"), Device(9, "B")), "B"),
+        ((Device(9, ""), Device(0, "A")), ""),
+        # ROCm: the list counts from 0, the kernels' devices from behind the CPUs.
+        ((Device(0, "A"),), "A"),
+        ((Device(0, "A"), Device(1, "A")), "A"),
+        ((Device(0, "A"), Device(1, "B")), ""),
+        ((), ""),
+    ],
+)
+def test_a_device_that_is_not_listed_has_the_name_that_all_listed_share(listed: tuple[Device, ...], name: str) -> None:
+    made = trace([("k", 0, 10)], device=9, sources=[Source("x", "test", devices=listed)])
+    assert [device.name for device in devices(made)] == [name]

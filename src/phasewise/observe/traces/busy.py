@@ -178,7 +178,7 @@ def devices(trace: Trace) -> tuple[TraceDevice, ...]:
             TraceDevice(
                 rank=rank,
                 device=device,
-                name=_name(trace, rank, device),
+                name=device_name(trace, rank, device),
                 kernels=int(counts[0][number]),
                 copies=int(counts[1][number]),
                 graph_replays=int(counts[2][number]),
@@ -195,5 +195,15 @@ def devices(trace: Trace) -> tuple[TraceDevice, ...]:
     return tuple(made)
 
 
-def _name(trace: Trace, rank: int, device: int) -> str:
-    return next((one.name for one in trace.sources[rank].devices if one.id == device), "")
+def device_name(trace: Trace, rank: int, device: int) -> str:
+    """What the file calls that device, "" when it does not.
+
+    ROCm numbers the devices of kernels with the CPUs among them, and lists them without: where no device that ran is in
+    the list, each has the name that all in the list share.
+    """
+    listed = {one.id: one.name for one in trace.sources[rank].devices}
+    ran = np.unique(trace.kernels.device[trace.kernels.rank == rank]).tolist()
+    if device in listed or set(ran) & set(listed):
+        return listed.get(device, "")
+    names = set(listed.values())
+    return names.pop() if len(names) == 1 else ""

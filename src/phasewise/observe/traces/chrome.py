@@ -12,6 +12,7 @@ from typing import Any
 
 from phasewise.observe.traces import tables
 from phasewise.observe.traces.bands import Stretch, stretches, tracks
+from phasewise.observe.traces.busy import device_name
 from phasewise.observe.traces.events import NOT_SAID, CopyKind, Ints, Kernels, Small, Trace
 from phasewise.observe.traces.split import Split, Step
 from phasewise.observe.traces.tables import Table
@@ -150,8 +151,7 @@ def _processes(trace: Trace) -> Iterator[str]:
         for place in zip(table.rank.tolist(), table.device.tolist(), strict=True)
     }
     for rank, device in sorted(devices):
-        named = next((one.name for one in trace.sources[rank].devices if one.id == device), "")
-        said = f"device {device}{_of_rank(trace, rank)} {named}".strip()
+        said = f"device {device}{_of_rank(trace, rank)} {device_name(trace, rank, device)}".strip()
         yield _meta("process_name", _DEVICE + rank * _PER_RANK + device, 0, {"name": said})
     pids = _pids(trace)
     for (rank, pid), number in pids.items():
