@@ -28,6 +28,9 @@ TIME_LIMIT = 2**61
 
 _LARGEST = 2**63 - 1
 
+DAMAGE = (sqlite3.Error, OverflowError, UnicodeDecodeError)
+"""What SQLite raises for a damaged file; the last when its own message quotes the file."""
+
 Advance = Callable[[float], None]
 """Hears the fraction of a table that is read."""
 
@@ -52,13 +55,13 @@ class Base:
         self._connection = _connect(path)
         try:
             self.tables = self._tables()
-        except sqlite3.Error as error:
+        except DAMAGE as error:
             self._connection.close()
             # SQLite opens no file that is shorter than its header says, unless its schema may be repaired.
             self._connection = _connect(path, "PRAGMA writable_schema = ON")
             try:
                 self.tables = self._tables()
-            except sqlite3.Error:
+            except DAMAGE:
                 self._connection.close()
                 raise InputError(f"{name} is a damaged SQLite file ({error}): export it again.") from None
             self.faults.append(Fault("truncated", f"{name} is cut off or damaged ({error}): what is left was read."))
@@ -106,7 +109,7 @@ class Base:
         got: list[tuple[Any, ...]] = []
         try:
             got.extend(self._connection.execute(sql))
-        except (sqlite3.Error, OverflowError) as error:
+        except DAMAGE as error:
             return got, str(error)
         return got, ""
 
@@ -169,7 +172,8 @@ class Base:
             self._stretch(f"FROM {quoted(table)} WHERE {stretch} AND {where}", tuple(columns.values()))
             for stretch in self.stretches(table, advance)
         ]
-        return {name: np.concatenate([part[place] for part in parts]) for place, name in enumerate(columns)}
+        none = [np.zeros(0, np.int64)]
+        return {name: np.concatenate([part[place] for part in parts] or none) for place, name in enumerate(columns)}
 
     def _stretch(self, of: str, values: tuple[str, ...]) -> Ints:
         """An array of columns by rows."""
