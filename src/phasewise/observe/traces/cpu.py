@@ -65,6 +65,8 @@ def _own_time(ops: Ops) -> tuple[Ints, Ints, Ints]:
     ``ops`` come by thread, start, longest first. Children of one parent follow each other, so its stretches lie before
     the first, between two, and after the last.
     """
+    if not len(ops.start):
+        return ops.start, ops.start, ops.end
     parent = _parents(ops)
     has = np.flatnonzero(parent >= 0)
     length = ops.end - ops.start
