@@ -1,0 +1,169 @@
+"""AIPerf `profile_export_aiperf.json` and GenAI-Perf `profile_export_genai_perf.json`: one object of metrics, each with its
+unit and statistics.
+
+Inter-token latency is (latency − TTFT) / (tokens − 1), our TPOT up to the last response (AIPerf with --per-chunk-usage
+subtracts the first chunk's tokens instead); raw gaps are called inter-chunk latency.
+"""
+
+from __future__ import annotations
+
+from phasewise.observe.results import serving
+from phasewise.observe.results.content import Content, Fields
+from phasewise.observe.results.figures import MIXED, OVER_BOTH, between, figure, refused
+from phasewise.observe.results.serving import Served
+from phasewise.record.quantity import Quantity, reported
+from phasewise.record.results import Figure, Reported
+
+FORM = "AIPerf or GenAI-Perf JSON"
+
+UNITS = {"s": 1.0, "sec": 1.0, "seconds": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
+
+_TTFT = "send to the first response with content"
+_ITL = "(last response - first) / (tokens - 1)"
+_AS_TPOT = "our TPOT, to the last response instead of the last token: at most this"
+
+
+def sniff(content: Content) -> bool:
+    """Whether it holds a metric of theirs as an object with a unit."""
+    if len(content.documents) != 1 or not content.objects:
+        return False
+    tree = _metrics(content)
+    return any(
+        isinstance(tree.get(name), dict) and "avg" in tree[name] for name in ("request_throughput", "request_latency")
+    )
+
+
+def _metrics(content: Content) -> dict[str, object]:
+    tree = dict(content.objects[0])
+    records = tree.get("records")
+    return {**tree, **records} if isinstance(records, dict) else tree
+
+
+def read(content: Content) -> Reported:
+    """One row."""
+    fields = Fields(content, _metrics(content))
+    run = _run(fields)
+    config = fields.inner("input_config")
+    names = config.inner("endpoint").list("model_names") or config.list("model_names") or config.list("model")
+    named = names[0] if names and isinstance(names[0], str) else config.text("model", "model_name")
+    return Reported(
+        tool="GenAI-Perf" if _is_genai(fields) else "AIPerf",
+        form="JSON",
+        model=named or config.inner("endpoint").text("model"),
+        accelerators=tuple(dict.fromkeys(_gpus(fields))),
+        rows=(serving.row(run),),
+        checks=serving.checks([run]),
+    )
+
+
+def _is_genai(fields: Fields) -> bool:
+    config = fields.inner("input_config")
+    return bool(config.tree) and (
+        "perf_analyzer" in config.tree or "service_kind" in str(config.tree.get("endpoint", ""))
+    )
+
+
+def _gpus(fields: Fields) -> list[str]:
+    found = []
+    for endpoint in fields.inner("telemetry_data").inner("endpoints").tree.values():
+        for gpu in Fields(fields.content, endpoint).inner("gpus").tree.values():
+            name = Fields(fields.content, gpu).text("gpu_name")
+            found += [name] if name else []
+    return found
+
+
+def _run(fields: Fields) -> Served:
+    requests, duration = statistic(fields, "request_count"), seconds(fields, "benchmark_duration")
+    rate = statistic(fields, "request_throughput")
+    if duration is None and requests and rate:
+        duration = requests / rate
+    most = _concurrency(fields)
+    ttft, itl = central(fields, "time_to_first_token"), central(fields, "inter_token_latency")
+    alone = most == 1 or (most is None and requests == 1)
+    return Served(
+        label=f"concurrency {most:,.0f}" if most else "the run",
+        prompt=statistic(fields, "input_sequence_length"),
+        answer=statistic(fields, "output_sequence_length"),
+        requests=requests or (1.0 if rate else None),
+        duration=duration or (1 / rate if rate else None),
+        most=most,
+        ttft=ttft,
+        tpot=between(itl.value, None, None, "s", f"{itl.source}, to the last response") if itl else None,
+        total=seconds(fields, "request_latency"),
+        gap=seconds(fields, "inter_chunk_latency", "p50"),
+        figures=_figures(fields, alone),
+    )
+
+
+def _concurrency(fields: Fields) -> float | None:
+    config = fields.inner("input_config")
+    for place in (
+        config.inner("loadgen"),
+        config.inner("perf_analyzer").inner("stimulus"),
+        config,
+        config.inner("load"),
+    ):
+        value = place.tree.get("concurrency")
+        if isinstance(value, list) and len(value) == 1:
+            value = value[0]
+        if isinstance(value, int | float) and not isinstance(value, bool) and value >= 1:
+            return float(value)
+    return None
+
+
+def statistic(fields: Fields, name: str, which: str = "avg") -> float | None:
+    """A metric's statistic in the tool's unit."""
+    return fields.inner(name).number(which)
+
+
+def seconds(fields: Fields, name: str, which: str = "avg") -> float | None:
+    """A time, by the unit that stands beside it.
+
+    Raises:
+        InputError: a unit that is none of time.
+    """
+    metric = fields.inner(name)
+    value = metric.number(which)
+    unit = str(metric.tree.get("unit", "ms"))
+    if value is not None and unit not in UNITS:
+        metric.wrong("unit", unit, "which is no unit of time known here (s, ms, us, ns)")
+    return None if value is None else value * UNITS[unit]
+
+
+def central(fields: Fields, name: str) -> Quantity | None:
+    """A time's median, or its mean where there is none."""
+    for which, word in (("p50", "median"), ("avg", "mean")):
+        value = seconds(fields, name, which)
+        if value is not None:
+            return reported(value, "s", f"{word} {name}")
+    return None
+
+
+def _figures(fields: Fields, alone: bool) -> tuple[Figure, ...]:
+    prefill = "TTFT of a request alone: its prefill and the client's share" if alone else "TTFT, queue included"
+    found: tuple[Figure, ...] = ()
+    for which in ("avg", "p50", "p99"):
+
+        def time(name: str, which: str = which) -> float | None:
+            return seconds(fields, name, which)
+
+        ttft, itl = time("time_to_first_token"), time("inter_token_latency")
+        found += figure(f"time_to_first_token.{which}", ttft, "s", "ttft", _TTFT, prefill)
+        found += figure(f"inter_token_latency.{which}", itl, "s", "tpot", _ITL, _AS_TPOT, "within bounds")
+        gap, total = time("inter_chunk_latency"), time("request_latency")
+        found += figure(
+            f"inter_chunk_latency.{which}", gap, "s", "icl", "gap between chunks", "a chunk gap, no token time", "none"
+        )
+        found += figure(
+            f"request_latency.{which}", total, "s", "request time", "send to the last response", "as it stands"
+        )
+    rate = statistic(fields, "request_throughput")
+    found += figure("request_throughput.avg", rate, "request/s", "request rate", "requests / duration", "as it stands")
+    found += refused(
+        "output_token_throughput.avg", statistic(fields, "output_token_throughput"), "token/s", "answer tokens / duration",
+        OVER_BOTH,
+    )  # fmt: skip
+    total_rate = statistic(fields, "total_token_throughput")
+    return found + refused(
+        "total_token_throughput.avg", total_rate, "token/s", "prompt and answer tokens / duration", MIXED
+    )
