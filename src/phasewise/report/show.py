@@ -11,6 +11,8 @@ import msgspec
 
 from phasewise.errors import UsageError
 from phasewise.record.logs import Logs
+from phasewise.record.remedies import Remedies
+from phasewise.record.results import Results
 from phasewise.record.run import PAGE, Run
 
 Form = Literal["text", "html", "markdown", "json"]
@@ -106,6 +108,19 @@ def logs(run: Run, found: Logs, *, as_json: bool) -> None:
     from phasewise.report.terminal.logs import logs as text
 
     terminal.print_report(text(run, found))
+
+
+def judged(run: Run, found: Results, remedies: Remedies, *, as_json: bool) -> None:
+    """Print the verdict on another tool's results."""
+    if as_json:
+        from phasewise.report.json.judged import judged as tree
+
+        document(tree(run, found, remedies))
+        return
+    from phasewise.report import terminal
+    from phasewise.report.terminal.judged import judged as text
+
+    terminal.print_report(text(run, found, remedies))
 
 
 def document(tree: dict[str, object]) -> None:

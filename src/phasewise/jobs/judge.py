@@ -1,0 +1,105 @@
+"""The job behind `phasewise judge`: a file or stated numbers, a model and a machine to a verdict."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+from phasewise.errors import UsageError
+from phasewise.fix.reported import fix_reported
+from phasewise.hardware import catalogue as accelerators
+from phasewise.jobs.envelope import envelope
+from phasewise.jobs.subject import Subject
+from phasewise.judge import reported as judging
+from phasewise.judge.reported import Ground
+from phasewise.model import catalogue as models
+from phasewise.model.load import load
+from phasewise.model.model import Model
+from phasewise.observe.results import stated
+from phasewise.observe.results.read import read
+from phasewise.observe.results.stated import Stated
+from phasewise.predict.roofline import computes_in
+from phasewise.record.remedies import Remedies
+from phasewise.record.results import Reported, Results
+from phasewise.record.run import Run
+
+_SAME_BYTES = 0.03
+"""How far the weights that a file names may be from the model's."""
+
+
+class Done(NamedTuple):
+    """The run (model, machine), the verdict, its fixes, and the exit code that it deserves."""
+
+    run: Run
+    results: Results
+    remedies: Remedies
+    exit_code: int
+
+
+def judge(file: Path | None, said: Stated, subject: Subject, progress: Callable[[str, float], None]) -> Done:
+    """Judge ``file``, or what was stated.
+
+    Raises:
+        UsageError: neither or both, a rate without a phase, or a file that is none.
+    """
+    started = time.perf_counter()
+    if file is not None and said.any:
+        raise UsageError("a file and numbers of your own are two measurements: judge them one after the other.")
+    reported = stated.reported(said) if file is None else read(file)
+    on = _ground(reported, subject, progress)
+    results = judging.judge(reported, on)
+    run = Run(
+        envelope=envelope("judge", reported.file or "stated", started),
+        model=on.model.facts(computes_in(on.model, on.machine, on.roofs[0]) if on.machine and on.roofs else "")
+        if on.model
+        else None,
+        machine=on.machine,
+    )
+    doubted = any(check.voids and check.status == "failed" for check in reported.checks)
+    return Done(run, results, fix_reported(results, on), 3 if results.alarms or doubted else 0)
+
+
+def _ground(reported: Reported, subject: Subject, progress: Callable[[str, float], None]) -> Ground:
+    """Model and machine by the flags; else by the names in the file, as far as the catalogues know them."""
+    missing, notes = [], []
+    model, machine = subject.load_model(), subject.load_machine(progress)
+    if model is None:
+        model = _named_model(reported)
+        if model is None:
+            named = f" (the file calls it {reported.model[:80]!a})" if reported.model else ""
+            missing.append(f"the model is not known{named}: name it with --model")
+        else:
+            notes.append(f"{reported.model} is taken as {model.name} of the catalogue; --model says otherwise.")
+    if machine is None:
+        machine = accelerators.named_by(reported.accelerators, reported.devices or subject.devices)
+        if machine is None:
+            named = f" (the file names {', '.join(reported.accelerators)[:80]!a})" if reported.accelerators else ""
+            missing.append(f"the accelerator is not known{named}: name it with --on")
+        else:
+            notes.append(f"{machine.name} as the file names it; --on says otherwise.")
+    elif reported.devices and reported.devices > 1 and subject.devices == 1:
+        notes.append(f"The file says {reported.devices} devices, --devices says 1: is that right?")
+    if machine and machine.devices > 1:
+        notes.append(f"The work of a step is divided evenly over {machine.devices} devices.")
+    return judging.ground(model, machine, tuple(missing), (*notes, *_weights(reported, model)))
+
+
+def _named_model(reported: Reported) -> Model | None:
+    """The catalogue's model of the name in the file, whole or behind its last slash. Nothing is guessed or opened."""
+    name = reported.model.rstrip("/")
+    row = models.find(name) or models.find(name.rpartition("/")[2])
+    return load(row.name) if row else None
+
+
+def _weights(reported: Reported, model: Model | None) -> list[str]:
+    theirs = reported.weight_bytes
+    if model is None or theirs is None or abs(theirs / model.resident_bytes - 1) <= _SAME_BYTES:
+        return []
+    return [
+        f"The file says {theirs / 1e9:,.2f} GB of weights, {model.name} in {model.weights_format} has "
+        f"{model.resident_bytes / 1e9:,.2f} GB: are --model and --weights right?"
+    ]
+
+

@@ -1,0 +1,350 @@
+"""The verdict on what another tool or a person measured: each row's prefill and decode, and the phases over all rows.
+
+One figure of a phase tells its floor and what is beyond it, not whether that is overhead, kernels or communication: a part
+is only named for sure where it must be the largest (see ``_bound``). Several lengths or contexts at batch 1 tell more, and
+then are judged as a profile is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+
+from phasewise.judge import alarm, reported_fit, reported_words, utilisation
+from phasewise.judge.reported_bound import Beyond, beyond, bound
+from phasewise.judge.shares import side
+from phasewise.judge.utilisation import ratio
+from phasewise.model import work
+from phasewise.model.model import Model
+from phasewise.model.work import Work
+from phasewise.predict.roofline import Roof, decode_floor, prefill_floor, roofs
+from phasewise.record.judgement import Alarm, PhaseVerdict, Share, Split, Utilisation
+from phasewise.record.machine import Machine
+from phasewise.record.observation import Phase
+from phasewise.record.quantity import Quantity, predicted, reported
+from phasewise.record.results import Gain, Judged, Reported, Results, Row, Step
+
+
+class Ground(msgspec.Struct, frozen=True, kw_only=True):
+    """What the figures are judged on; ``roofs`` is empty and ``why_null`` says why when it cannot be done."""
+
+    model: Model | None
+    machine: Machine | None
+    roofs: tuple[Roof, ...]
+    why_null: str
+    notes: tuple[str, ...] = ()
+
+    @property
+    def known(self) -> tuple[Model, Machine, Roof] | None:
+        """Model, machine and the most trusted roof, when all are known."""
+        if self.model is None or self.machine is None or not self.roofs:
+            return None
+        return self.model, self.machine, self.roofs[0]
+
+
+def ground(model: Model | None, machine: Machine | None, missing: tuple[str, ...], notes: tuple[str, ...]) -> Ground:
+    """Model and machine side by side; ``missing`` says which of them is not known and why."""
+    if model is None or machine is None:
+        return Ground(model=model, machine=machine, roofs=(), why_null="; ".join(missing), notes=notes)
+    found = roofs(model, machine)
+    why = "" if found else f"{machine.name} has no known rate for {model.compute[0]}: give --peak and --bandwidth"
+    more = [f"Not counted in the work: {', '.join(model.architecture.not_modelled)}."]
+    return Ground(
+        model=model,
+        machine=machine,
+        roofs=found,
+        why_null=why,
+        notes=(*notes, *(more if model.architecture.not_modelled else ())),
+    )
+
+
+def judge(said: Reported, on: Ground) -> Results:
+    """Judge every row, then each phase by the row that speaks for it."""
+    rows = tuple(_row(row, on) for row in said.rows)
+    first, step = _speaker(said, "prefill"), _speaker(said, "decode")
+    prefill, decode = (
+        None if first is None else reported_fit.prefill(said, on.model, on.roofs, on.why_null) or rows[first].prefill,
+        None if step is None else reported_fit.decode(said, on.model, on.roofs, on.why_null) or rows[step].decode,
+    )
+    rung = _alarms((prefill, decode, *(one for row in rows for one in (row.prefill, row.decode))))
+    doubted = any(check.voids and check.status == "failed" for check in said.checks)
+    judged = Results(
+        reported=said,
+        rows=rows,
+        prefill_row=first,
+        decode_row=step,
+        prefill=_believed(prefill, rung, doubted),
+        decode=_believed(decode, rung, doubted),
+        split=_split(said, rows, first, step),
+        scaling=_scaling(said, on),
+        basis=f"{on.roofs[0].basis} ceilings, {on.roofs[0].dtype} matmuls" if on.roofs else "",
+        why_null=on.why_null,
+        notes=on.notes,
+        alarms=rung,
+        verdict=reported_words.NOTHING,
+    )
+    return msgspec.structs.replace(judged, verdict=reported_words.verdict(judged))
+
+
+def _row(row: Row, on: Ground) -> Judged:
+    return Judged(
+        prefill=_judged("prefill", row, row.prefill, on) if row.prefill else None,
+        decode=_judged("decode", row, row.decode, on) if row.decode else None,
+        split=_own_split(row),
+    )
+
+
+def _judged(phase: Phase, row: Row, step: Step, on: Ground) -> PhaseVerdict:
+    """One pass or step against its floor."""
+    if on.known is None:
+        return PhaseVerdict(
+            phase=phase,
+            yardstick="mfu" if phase == "prefill" else "mbu",
+            headline=None,
+            why_null=on.why_null,
+            at_tokens=step.tokens.value,
+            step=step.time,
+            floor=None,
+            bound="unknown",
+            shares=(),
+            utilisations=(),
+            notes=step.notes,
+        )
+    model, machine, roof = on.known
+    time = _time(phase, row, step, model, roof)
+    done, least = _work(phase, step, model), _floor(phase, step, model, roof)
+    meets = side(done, roof)
+    yardstick = "mfu" if meets == "compute" else "mbu"
+    found = _utilisations(phase, step, model, on.roofs, time)
+    share = min(1.0, least / time.value)
+    rest = beyond(phase, done, model, machine, roof)
+    name, rival = bound(share, meets, rest)
+    return PhaseVerdict(
+        phase=phase,
+        yardstick=yardstick,
+        headline=utilisation.first(found, yardstick),
+        why_null="",
+        at_tokens=step.tokens.value,
+        step=time,
+        floor=predicted(least, "s", f"{meets} floor, {roof.basis} ceilings"),
+        bound=name,
+        rival=rival,
+        shares=_shares(least, time, meets),
+        utilisations=found,
+        notes=(*step.notes, *_notes(phase, step, found, share, rest, meets)),
+    )
+
+
+def _work(phase: Phase, step: Step, model: Model, tokens: float | None = None) -> Work:
+    at, batch = step.tokens.value if tokens is None else tokens, step.batch.value
+    if phase == "prefill":
+        return work.prefill(model, at + step.cached, batch, step.cached)
+    return work.decode(model, at, batch)
+
+
+def _floor(phase: Phase, step: Step, model: Model, roof: Roof) -> float:
+    at, batch = step.tokens.value, step.batch.value
+    if phase == "prefill":
+        return float(prefill_floor(model, roof, at + step.cached, batch, step.cached))
+    return float(decode_floor(model, roof, at, batch))
+
+
+def _time(phase: Phase, row: Row, step: Step, model: Model, roof: Roof) -> Quantity:
+    """The step's time; of a time that holds both phases, less what the other one needs at least."""
+    whole, answer = row.request_s, row.answer_tokens
+    if whole is None or row.prompt_tokens is None or not answer:
+        return step.time
+    if phase == "prefill":
+        rest = max(0.0, answer - 1) * float(decode_floor(model, roof, row.prompt_tokens + answer / 2))
+        fits = row.concurrency is not None and row.concurrency.value == 1
+        low = whole.value - rest if fits else None
+    else:
+        low = (whole.value - float(prefill_floor(model, roof, row.prompt_tokens))) / max(1.0, answer - 1)
+    if low is None or not 0 < low < step.time.value:
+        return step.time
+    return msgspec.structs.replace(step.time, low=low, high=step.time.high or step.time.value)
+
+
+def _utilisations(
+    phase: Phase, step: Step, model: Model, under: tuple[Roof, ...], time: Quantity
+) -> tuple[Utilisation, ...]:
+    at = step.tokens
+    least, done, most = (
+        _work(phase, step, model, tokens)
+        for tokens in (at.value if end is None else end for end in (at.low, at.value, at.high))
+    )
+    found: list[Utilisation] = []
+    for roof in under:
+        for yardstick, unit in (("mfu", "FLOP"), ("mbu", "B")):
+            ends = [float(w.flops if unit == "FLOP" else w.bytes) for w in (least, done, most)]
+            amount = Quantity(
+                value=ends[1],
+                low=None if at.low is None else ends[0],
+                high=None if at.high is None else ends[2],
+                unit=unit,  # type: ignore[arg-type]
+                provenance="predicted",
+                source="counted work",
+            )
+            found.append(ratio(yardstick, "whole", roof, at.value, amount, time))  # type: ignore[arg-type]
+    return tuple(found)
+
+
+def _shares(least: float, time: Quantity, meets: str) -> tuple[Share, ...]:
+    """The floor and what is beyond it, which one figure does not take apart; the larger first."""
+    floor = min(least, time.value)
+    parts = [
+        (meets, predicted(floor, "s", "floor")),
+        ("unknown", reported(time.value - floor, "s", "overhead, kernels, communication: what is beyond the floor")),
+    ]
+    parts.sort(key=lambda part: -part[1].value)
+    return tuple(
+        Share(
+            name=name,  # type: ignore[arg-type]
+            seconds=seconds,
+            fraction=reported(seconds.value / time.value, "1", f"{seconds.source} over the step"),
+        )
+        for name, seconds in parts
+    )
+
+
+def _notes(
+    phase: Phase, step: Step, found: tuple[Utilisation, ...], share: float, rest: Beyond, meets: str
+) -> list[str]:
+    notes = []
+    if step.least:
+        notes.append("the time holds more than the step, so its utilisation is at least this")
+    mfu = utilisation.first(found, "mfu")
+    if phase == "decode" and meets == "memory" and mfu is not None and not alarm.of_phase(phase, found):
+        notes.append(reported_words.normal(mfu.value, step.batch.value))
+    if phase == "prefill" and meets == "memory":
+        notes.append(
+            f"{step.tokens.value * step.batch.value:,.0f} tokens are few: such a pass waits for the weights, so it is "
+            "judged by MBU"
+        )
+    if share >= 1.0 and not alarm.of_phase(phase, found):
+        notes.append(
+            "at the roof, within the rounding of what was stated: no setting makes this step faster, only less work "
+            "(cached or shorter prompts, fewer bytes) or a faster machine does"
+        )
+    if share < reported_words.HALF:
+        notes.append(rest.why)
+    return notes
+
+
+def _alarms(verdicts: tuple[PhaseVerdict | None, ...]) -> tuple[Alarm, ...]:
+    """Those of the phases first, then those of rows; each text once."""
+    return tuple({one.text: one for one in alarm.alarms(verdicts)}.values())
+
+
+def _believed(verdict: PhaseVerdict | None, rung: tuple[Alarm, ...], doubted: bool) -> PhaseVerdict | None:
+    if verdict is None or not (doubted or any(one.text.startswith(verdict.phase) for one in rung)):
+        return verdict
+    return msgspec.structs.replace(verdict, believed=False)
+
+
+def _speaker(said: Reported, phase: Phase) -> int | None:
+    """The row that speaks for a phase: the smallest batch, then nothing cached and the longest prompt, or the shortest
+    context."""
+
+    def order(index: int) -> tuple[float, ...]:
+        row = said.rows[index]
+        step = row.prefill if phase == "prefill" else row.decode
+        assert step is not None
+        tokens = step.tokens.value
+        return (step.least, step.batch.value, step.cached, -tokens if phase == "prefill" else tokens)
+
+    having = [i for i, row in enumerate(said.rows) if (row.prefill if phase == "prefill" else row.decode)]
+    return min(having, key=order) if having else None
+
+
+def _own_split(row: Row) -> Split | None:
+    """Of the row's own request, when TTFT, TPOT and the lengths are known."""
+    if row.ttft is None or row.prompt_tokens is None or not row.answer_tokens:
+        return None
+    if row.tpot is None and row.answer_tokens > 1:
+        return None
+    return _made(row.prompt_tokens, row.answer_tokens, row.ttft, row.tpot)
+
+
+def _split(said: Reported, rows: tuple[Judged, ...], first: int | None, step: int | None) -> Split | None:
+    """Of the row that speaks for decode, else of the first that has one, else of the two rows that speak together."""
+    own = [rows[i].split for i in ((step,) if step is not None else ())] + [row.split for row in rows]
+    found = next((one for one in own if one), None)
+    if found or first is None or step is None or first == step:
+        return found
+    prefill, decode = said.rows[first], said.rows[step]
+    if prefill.prefill is None or decode.decode is None or prefill.prefill.batch.value != 1:
+        return None
+    if decode.decode.batch.value != 1 or not decode.answer_tokens:
+        return None
+    return _made(prefill.prefill.tokens.value, decode.answer_tokens, prefill.prefill.time, decode.decode.time)
+
+
+def _made(prompt: float, answer: float, ttft: Quantity, tpot: Quantity | None) -> Split:
+    steps = max(0.0, answer - 1)
+
+    def times(pick: Callable[[Quantity], float | None]) -> float:
+        return steps * ((pick(tpot) if pick(tpot) is not None else tpot.value) or 0.0) if tpot else 0.0
+
+    seconds = times(lambda q: q.value)
+    decode = Quantity(
+        value=seconds,
+        low=times(lambda q: q.low),
+        high=times(lambda q: q.high),
+        unit="s",
+        provenance="reported",
+        source=f"{steps:,.0f} steps of TPOT",
+    )
+    total = ttft.value + seconds
+    low, high = (ttft.low or ttft.value), (ttft.high or ttft.value)
+    apart = low > (decode.high or 0.0) or (decode.low or 0.0) > high
+    return Split(
+        prompt_tokens=round(prompt),
+        answer_tokens=round(answer),
+        weight=1.0,
+        ttft=ttft,
+        decode=decode,
+        total=reported(total, "s", "TTFT and decode steps"),
+        prefill_share=ttft.value / total,
+        decode_share=seconds / total,
+        owner="prefill" if ttft.value > seconds else "decode",
+        ttft_owner="unknown",
+        sure=apart,
+    )
+
+
+def _scaling(said: Reported, on: Ground) -> tuple[Gain, ...]:
+    """Decode over batch, the first row of each batch; nothing for one batch alone."""
+    found: dict[float, int] = {}
+    for i, row in enumerate(said.rows):
+        if row.decode:
+            found.setdefault(row.decode.batch.value, i)
+    if len(found) < 2:
+        return ()
+    order = sorted(found)
+    base = said.rows[found[order[0]]].decode
+    assert base is not None
+    alone = base.batch.value / base.time.value
+    gains = []
+    for batch in order:
+        step = said.rows[found[batch]].decode
+        assert step is not None
+        rate = batch / step.time.value
+        expected = None
+        if on.known:
+            model, _, roof = on.known
+            least = float(decode_floor(model, roof, base.tokens.value, base.batch.value))
+            here = float(decode_floor(model, roof, step.tokens.value, batch))
+            expected = predicted((batch / here) / (base.batch.value / least), "1", "ratio of the floors' throughputs")
+        gains.append(
+            Gain(
+                row=found[batch],
+                batch=step.batch,
+                step=step.time,
+                throughput=reported(rate, "token/s", "batch over the step"),
+                gain=reported(rate / alone, "1", "over the smallest batch"),
+                predicted=expected,
+            )
+        )
+    return tuple(gains)

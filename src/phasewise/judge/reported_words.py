@@ -1,0 +1,95 @@
+"""The verdict on other tools' results in one sentence."""
+
+from __future__ import annotations
+
+from phasewise.judge.sentence import BOUNDS
+from phasewise.record.judgement import PhaseVerdict, Split, Verdict
+from phasewise.record.results import Results
+from phasewise.units import show
+
+HALF = 0.5
+"""A floor below this part of the step leaves a larger part beyond it."""
+
+NOTHING = Verdict(owner=None, bound="unknown", text="")
+
+
+def normal(mfu: float, batch: float) -> str:
+    """The sentence that keeps a low MFU of decode from being read as a fault."""
+    many = "batch 1" if batch == 1 else f"a batch of {batch:,.3g}"
+    return f"{show(mfu, '1', 2)} MFU is normal for decode at {many}: it waits for bytes, not for math"
+
+
+def verdict(found: Results) -> Verdict:
+    """Which phase owns the time and what it is bound on, or why that cannot be said."""
+    if found.alarms:
+        return _none(f"No verdict: {found.alarms[0].text}")
+    failed = next((check for check in found.reported.checks if check.voids and check.status == "failed"), None)
+    if failed:
+        return _none(f"No verdict: these figures are not to be believed: {failed.detail.rstrip('.')}.")
+    if found.prefill is None and found.decode is None and found.split is None:
+        whys = dict.fromkeys(why for row in found.reported.rows for why in row.missing.values())
+        why = next(iter(whys), "the file tells no phase")
+        return _none(f"No verdict: neither phase can be told from these figures; {why}.")
+    if found.split is None:
+        return _phases(found)
+    return _split(found, found.split)
+
+
+def _split(found: Results, split: Split) -> Verdict:
+    request = (
+        f"a {split.prompt_tokens:,}-in/{split.answer_tokens:,}-out request ({show(split.total.value, 's')})"
+    )
+    queued = found.prefill is None
+    share = max(split.prefill_share, split.decode_share)
+    if not split.sure:
+        return _none(f"Neither phase owns {request} beyond the rounding of the figures.{_each(found)}")
+    if split.owner == "decode":
+        waits = " (TTFT, which is the rest, holds the queue)" if queued else ""
+        text = f"Decode owns {show(share, '1', 2)} of {request}{waits}{_is(found.decode)}."
+        return Verdict(owner="decode", bound=found.decode.bound if found.decode else "unknown", text=text)
+    if queued:
+        text = (
+            f"The wait for the first token owns {show(share, '1', 2)} of {request}: queue and prefill, which these figures "
+            f"do not tell apart.{_each(found)}"
+        )
+        return Verdict(owner="prefill", bound="unknown", text=text)
+    text = f"Prefill owns {show(share, '1', 2)} of {request}{_is(found.prefill)}."
+    return Verdict(owner="prefill", bound=found.prefill.bound if found.prefill else "unknown", text=text)
+
+
+def _phases(found: Results) -> Verdict:
+    """Without a request whose parts are known."""
+    one = found.prefill or found.decode
+    both = found.prefill is not None and found.decode is not None
+    said = _each(found).strip()
+    if both:
+        return _none(f"Who owns the time is open: the figures tell no request. {said}")
+    other = "decode" if one and one.phase == "prefill" else "prefill"
+    bound = one.bound if one else "unknown"
+    return Verdict(
+        owner=None,
+        bound=bound,
+        text=f"{said} Nothing is said of {other}, so who owns the time is open.",
+    )
+
+
+def _each(found: Results) -> str:
+    said = [f" {one.phase.capitalize()}{_is(one).removeprefix(' and')}." for one in (found.prefill, found.decode) if one]
+    return "".join(said)
+
+
+def _is(phase: PhaseVerdict | None) -> str:
+    if phase is None:
+        return "; what it is bound on cannot be said"
+    if phase.headline is None or phase.floor is None:
+        return f" takes {show(phase.step.value, 's')}; what it is bound on cannot be said: {phase.why_null}"
+    least = "at least " if any("at least this" in note for note in phase.notes) else ""
+    figure = f"{least}{show(phase.headline.value, '1')} {phase.yardstick.upper()}"
+    floor = f"{show(phase.step.value, 's')} where its floor is {show(phase.floor.value, 's')}"
+    if phase.rival:
+        return f" and is {phase.bound}- or {phase.rival}-bound, which these figures cannot tell apart: {figure}, {floor}"
+    return f" and is {BOUNDS[phase.bound]}: {figure}, {floor}"
+
+
+def _none(text: str) -> Verdict:
+    return Verdict(owner=None, bound="unknown", text=text)
