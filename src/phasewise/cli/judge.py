@@ -26,7 +26,9 @@ def judge(
             show_default=False,
         ),
     ] = None,
-    prefill_tokens: Annotated[_Number, _number("--prefill-tokens", "N", "Tokens of a prompt, e.g. 2000 or 16k.")] = None,
+    prefill_tokens: Annotated[
+        _Number, _number("--prefill-tokens", "N", "Tokens of a prompt, e.g. 2000 or 16k.")
+    ] = None,
     ttft: Annotated[_Number, _number("--ttft", "TIME", "TTFT of one request alone, e.g. 50ms.")] = None,
     prefill_tok_s: Annotated[_Number, _number("--prefill-tok-s", "RATE", "Prompt tokens a second of prefill.")] = None,
     cached: Annotated[_Number, _number("--cached", "N", "Tokens of the prompt that a cache had.")] = None,
@@ -40,9 +42,7 @@ def judge(
     context: Annotated[_Number, _number("--context", "N", "Tokens of context of a request, on average.")] = None,
     batch: Annotated[int, typer.Option("--batch", min=1, max=1_000_000, help="Requests of a decode step.")] = 1,
     answer: Annotated[_Number, _number("--answer", "N", "Tokens of an answer.")] = None,
-    request_time: Annotated[
-        _Number, _number("--request-time", "TIME", "Time of a whole request, both phases.")
-    ] = None,
+    request_time: Annotated[_Number, _number("--request-time", "TIME", "Time of a whole request, both phases.")] = None,
     output_tok_s: Annotated[
         _Number, _number("--output-tok-s", "RATE", "Answer tokens over the time of both phases.")
     ] = None,
@@ -64,7 +64,7 @@ def judge(
 ) -> int:
     """Judge what another tool or you measured: prefill by MFU, decode by MBU, in its own words and in ours.
 
-    Example: phasewise judge --ttft 50ms --prefill-tokens 2000 --tpot 5.5ms --answer 300 --model llama-3-8b --on h100-sxm
+    Example: phasewise judge results.json --model llama-3-8b --on h100-sxm
     """
     from phasewise.jobs.judge import judge as job
     from phasewise.jobs.subject import Subject

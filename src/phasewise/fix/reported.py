@@ -48,11 +48,7 @@ def _patient(found: Results, verdict: PhaseVerdict, step: Step, on: Ground) -> P
     split = found.split
     own = split.ttft.value if split and prefill else split.decode.value if split else verdict.step.value
     batch = step.batch.value
-    one = (
-        Pass(step.tokens.value, step.cached, batch)
-        if prefill
-        else Pass(1.0, step.tokens.value, batch, decode=True)
-    )
+    one = Pass(step.tokens.value, step.cached, batch) if prefill else Pass(1.0, step.tokens.value, batch, decode=True)
     return Patient(
         phase=verdict.phase,
         step=verdict.step.value,

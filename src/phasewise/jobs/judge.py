@@ -101,5 +101,3 @@ def _weights(reported: Reported, model: Model | None) -> list[str]:
         f"The file says {theirs / 1e9:,.2f} GB of weights, {model.name} in {model.weights_format} has "
         f"{model.resident_bytes / 1e9:,.2f} GB: are --model and --weights right?"
     ]
-
-

@@ -1,18 +1,19 @@
 """The verdict on what another tool or a person measured: each row's prefill and decode, and the phases over all rows.
 
-One figure of a phase tells its floor and what is beyond it, not whether that is overhead, kernels or communication: a part
-is only named for sure where it must be the largest (see ``_bound``). Several lengths or contexts at batch 1 tell more, and
-then are judged as a profile is.
+One figure of a phase tells its floor and what is beyond it, not whether that is overhead, kernels or communication: a
+part is only named for sure where it must be the largest (see ``_bound``). Several lengths or contexts at batch 1 tell
+more, and then are judged as a profile is.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Literal
 
 import msgspec
 
 from phasewise.judge import alarm, reported_fit, reported_words, utilisation
-from phasewise.judge.reported_bound import Beyond, beyond, bound
+from phasewise.judge.reported_bound import SURE, Beyond, beyond, bound
 from phasewise.judge.shares import side
 from phasewise.judge.utilisation import ratio
 from phasewise.model import work
@@ -113,13 +114,15 @@ def _judged(phase: Phase, row: Row, step: Step, on: Ground) -> PhaseVerdict:
         )
     model, machine, roof = on.known
     time = _time(phase, row, step, model, roof)
+    if phase == "decode" and row.request_s and _negligible(row, row.request_s, model, roof):
+        step = msgspec.structs.replace(step, least=False)
     done, least = _work(phase, step, model), _floor(phase, step, model, roof)
     meets = side(done, roof)
-    yardstick = "mfu" if meets == "compute" else "mbu"
+    yardstick: Literal["mfu", "mbu"] = "mfu" if meets == "compute" else "mbu"
     found = _utilisations(phase, step, model, on.roofs, time)
     share = min(1.0, least / time.value)
     rest = beyond(phase, done, model, machine, roof)
-    name, rival = bound(share, meets, rest)
+    name, rival = bound(share, meets, rest) if not step.least else (meets if share >= SURE else "unknown", None)
     return PhaseVerdict(
         phase=phase,
         yardstick=yardstick,
@@ -164,6 +167,11 @@ def _time(phase: Phase, row: Row, step: Step, model: Model, roof: Roof) -> Quant
     if low is None or not 0 < low < step.time.value:
         return step.time
     return msgspec.structs.replace(step.time, low=low, high=step.time.high or step.time.value)
+
+
+def _negligible(row: Row, whole: Quantity, model: Model, roof: Roof) -> bool:
+    """Whether a prompt is so short that its prefill hardly counts, should it run at a tenth of what it can."""
+    return 10 * float(prefill_floor(model, roof, row.prompt_tokens or 1.0)) < 0.01 * whole.value
 
 
 def _utilisations(
@@ -227,7 +235,7 @@ def _notes(
             "at the roof, within the rounding of what was stated: no setting makes this step faster, only less work "
             "(cached or shorter prompts, fewer bytes) or a faster machine does"
         )
-    if share < reported_words.HALF:
+    if share < SURE and not step.least:
         notes.append(rest.why)
     return notes
 

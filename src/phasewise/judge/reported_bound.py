@@ -13,24 +13,27 @@ from phasewise.record.machine import Machine
 from phasewise.record.observation import Phase
 from phasewise.record.prediction import FloorBound
 
-SURE, POSSIBLE = 1 / 2, 1 / 3
-"""Shares of a step from which its floor is its largest part for sure, and may be. Below the second, of three parts another
-must be larger."""
+SURE = 1 / 2
+"""Share of a step from which its floor is its largest part, whatever else there is."""
 
 
 class Beyond(NamedTuple):
-    """The part beyond the floor that is likeliest, the next, and why."""
+    """The part beyond the floor that is likeliest, the next, of how many parts, and why."""
 
     first: Bound
     second: Bound
     why: str
+    parts: int = 2
 
 
 def bound(share: float, meets: FloorBound, rest: Beyond) -> tuple[Bound, Bound | None]:
-    """The bound, and its rival where one figure cannot tell the two apart."""
+    """The bound, and its rival where one figure cannot tell the two apart.
+
+    Below an even part of the step, the floor cannot be its largest part.
+    """
     if share >= SURE:
         return meets, None
-    return (meets, rest.first) if share >= POSSIBLE else (rest.first, rest.second)
+    return (meets, rest.first) if share >= 1 / (1 + rest.parts) else (rest.first, rest.second)
 
 
 def beyond(phase: Phase, done: Work, model: Model, machine: Machine, roof: Roof) -> Beyond:
@@ -39,13 +42,13 @@ def beyond(phase: Phase, done: Work, model: Model, machine: Machine, roof: Roof)
     if machine.devices > 1:
         sums = 2 * model.architecture.layers
         why = (
-            f"beyond its floor, a step over {machine.devices} devices waits for them to add up their parts, about {sums} "
-            f"times a step with tensor parallelism, before kernels are to blame; {tell}"
+            f"beyond its floor, a step over {machine.devices} devices waits for them to add up their parts (about {sums} "
+            f"times with tensor parallelism) before kernels are to blame; {tell}"
         )
-        return Beyond("communication", "overhead", why)
+        return Beyond("communication", "overhead", why, parts=3)
     if phase == "prefill":
         why = f"beyond its floor, a pass over many tokens has few launches for its work, so kernels come first; {tell}"
-        return Beyond("kernel", "overhead", _unpacked(model, roof) + why if _unpacked(model, roof) else why)
+        return Beyond("kernel", "overhead", _unpacked(model, roof) + why)
     if _unpacked(model, roof):
         return Beyond("kernel", "overhead", f"{_unpacked(model, roof)}beyond its floor, that comes first; {tell}")
     if float(done.kv_bytes) > float(done.bytes) / 2:

@@ -34,9 +34,7 @@ def prefill(said: Reported, model: Model | None, under: tuple[Roof, ...], why_nu
     steps = _clean([row.prefill for row in said.rows if row.prefill])
     if len(steps) < LEAST:
         return None
-    points = tuple(
-        PrefillPoint(tokens=round(s.tokens.value), ttft=s.time, best=s.time.value, samples=1) for s in steps
-    )
+    points = tuple(PrefillPoint(tokens=round(s.tokens.value), ttft=s.time, best=s.time.value, samples=1) for s in steps)
     design = [[s.tokens.value**k for k in range(3)] for s in steps]
     fit = fitting.nonnegative(design, [s.time.value for s in steps])
     over = f"fit over {len(steps)} lengths"
@@ -99,9 +97,7 @@ def _case(
 
 
 def _quantity(found: fitting.Interval, unit: Unit, source: str) -> Quantity:
-    return Quantity(
-        value=found.value, low=found.low, high=found.high, unit=unit, provenance="reported", source=source
-    )
+    return Quantity(value=found.value, low=found.low, high=found.high, unit=unit, provenance="reported", source=source)
 
 
 def _reported(verdict: PhaseVerdict | None) -> PhaseVerdict | None:

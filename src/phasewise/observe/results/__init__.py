@@ -1,7 +1,7 @@
 """One reader per tool whose results can be judged, found by content. A reader is a module with what `Reader` names.
 
-A reader only translates: each number keeps the tool's own name and definition beside ours, and becomes a prefill pass or
-a decode step only where its definition allows that. What it is worth is not its business (judge/reported.py).
+A reader only translates: each number keeps the tool's own name and definition beside ours, and becomes a prefill pass
+or a decode step only where its definition allows that. What it is worth is not its business (judge/reported.py).
 """
 
 from __future__ import annotations

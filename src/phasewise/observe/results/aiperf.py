@@ -1,5 +1,4 @@
-"""AIPerf `profile_export_aiperf.json` and GenAI-Perf `profile_export_genai_perf.json`: one object of metrics, each with its
-unit and statistics.
+"""AIPerf `profile_export_aiperf.json` and GenAI-Perf `profile_export_genai_perf.json`: one object of metrics.
 
 Inter-token latency is (latency − TTFT) / (tokens − 1), our TPOT up to the last response (AIPerf with --per-chunk-usage
 subtracts the first chunk's tokens instead); raw gaps are called inter-chunk latency.
@@ -28,9 +27,7 @@ def sniff(content: Content) -> bool:
     if len(content.documents) != 1 or not content.objects:
         return False
     tree = _metrics(content)
-    return any(
-        isinstance(tree.get(name), dict) and "avg" in tree[name] for name in ("request_throughput", "request_latency")
-    )
+    return any("avg" in Fields(content, tree.get(name)).tree for name in ("request_throughput", "request_latency"))
 
 
 def _metrics(content: Content) -> dict[str, object]:
@@ -44,7 +41,7 @@ def read(content: Content) -> Reported:
     fields = Fields(content, _metrics(content))
     run = _run(fields)
     config = fields.inner("input_config")
-    names = config.inner("endpoint").list("model_names") or config.list("model_names") or config.list("model")
+    names = config.inner("endpoint").items("model_names") or config.items("model_names") or config.items("model")
     named = names[0] if names and isinstance(names[0], str) else config.text("model", "model_name")
     return Reported(
         tool="GenAI-Perf" if _is_genai(fields) else "AIPerf",
@@ -142,7 +139,7 @@ def central(fields: Fields, name: str) -> Quantity | None:
 def _figures(fields: Fields, alone: bool) -> tuple[Figure, ...]:
     prefill = "TTFT of a request alone: its prefill and the client's share" if alone else "TTFT, queue included"
     found: tuple[Figure, ...] = ()
-    for which in ("avg", "p50", "p99"):
+    for which in ("p50", "avg", "p99"):
 
         def time(name: str, which: str = which) -> float | None:
             return seconds(fields, name, which)
@@ -159,10 +156,8 @@ def _figures(fields: Fields, alone: bool) -> tuple[Figure, ...]:
         )
     rate = statistic(fields, "request_throughput")
     found += figure("request_throughput.avg", rate, "request/s", "request rate", "requests / duration", "as it stands")
-    found += refused(
-        "output_token_throughput.avg", statistic(fields, "output_token_throughput"), "token/s", "answer tokens / duration",
-        OVER_BOTH,
-    )  # fmt: skip
+    output = statistic(fields, "output_token_throughput")
+    found += refused("output_token_throughput.avg", output, "token/s", "answer tokens / duration", OVER_BOTH)
     total_rate = statistic(fields, "total_token_throughput")
     return found + refused(
         "total_token_throughput.avg", total_rate, "token/s", "prompt and answer tokens / duration", MIXED

@@ -129,8 +129,8 @@ def _documents(path: Path, text: str) -> tuple[Any, ...]:
                 found.append(_json(line))
             except _NotJSON as error:
                 raise InputError(
-                    f"{shown(path)} line {number:,} is no valid JSON ({error}): it is cut short or damaged, so write it "
-                    "again."
+                    f"{shown(path)} line {number:,} is no valid JSON ({error}): it is cut short or damaged, so write "
+                    "it again."
                 ) from None
     return tuple(found)
 
@@ -193,7 +193,7 @@ class Fields:
         """The object under ``key``; empty when there is none."""
         return Fields(self.content, self.tree.get(key), f"{self.where}{key}.")
 
-    def list(self, key: str) -> Sequence[Any]:
+    def items(self, key: str) -> Sequence[Any]:
         """The list under ``key``; empty when there is none."""
         value = self.tree.get(key)
         return value if isinstance(value, list) else ()
@@ -205,7 +205,7 @@ class Fields:
             InputError: something else is in it.
         """
         found = []
-        for value in self.list(key):
+        for value in self.items(key):
             if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < _HIGHEST:
                 self.wrong(key, value, "which no measurement gives")
             found.append(float(value))

@@ -1,7 +1,7 @@
 """GuideLLM `benchmarks.json`: a list of benchmarks, each with a strategy and distributions over its requests.
 
-Its inter-token latency is (last token − first) / (n − 1), our TPOT; its time per output token is (last token − send) / n and
-holds TTFT (guidellm/schemas/request_stats.py). Means over tokens, so that long answers count more.
+Its inter-token latency is (last token − first) / (n − 1), our TPOT; its time per output token is (last token − send) /
+n and holds TTFT (guidellm/schemas/request_stats.py). Means over tokens, so that long answers count more.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ def sniff(content: Content) -> bool:
 def read(content: Content) -> Reported:
     """A row per benchmark."""
     top = Fields(content, content.objects[0])
-    runs = [_run(Fields(content, tree, f"benchmark {i} ")) for i, tree in enumerate(top.list("benchmarks"), 1)]
-    first = Fields(content, top.list("benchmarks")[0])
+    runs = [_run(Fields(content, tree, f"benchmark {i} ")) for i, tree in enumerate(top.items("benchmarks"), 1)]
+    first = Fields(content, top.items("benchmarks")[0])
     model = top.inner("args").text("model") or top.inner("config").inner("spec").inner("backend").text("model")
     return Reported(
         tool="GuideLLM",

@@ -1,7 +1,7 @@
 """Hugging Face inference-benchmarker (formerly the TGI benchmark) JSON: a result per load.
 
-TTFT and the mean gap between the tokens of a stream, in whole or decimal milliseconds; the warm-up comes first and is left
-out (src/results.rs, src/writers.rs).
+TTFT and the mean gap between the tokens of a stream, in whole or decimal milliseconds; the warm-up comes first and is
+left out (src/results.rs, src/writers.rs).
 """
 
 from __future__ import annotations
@@ -53,10 +53,8 @@ def _run(fields: Fields, config: Fields) -> Served:
     output, prompts = fields.number("total_tokens"), fields.number("total_tokens_sent")
     prompt = config.inner("prompt_options").number("num_tokens")
     found = figure("time_to_first_token_ms", ttft, "s", "ttft", "send to the first token", "TTFT, queue included")
-    found += figure(
-        "inter_token_latency_ms", gap, "s", "tpot", "mean gap between a stream's tokens", "our TPOT where a chunk is a token",
-        "within bounds",
-    )  # fmt: skip
+    how = "our TPOT where a chunk is a token"
+    found += figure("inter_token_latency_ms", gap, "s", "tpot", "mean gap of a stream's tokens", how, "within bounds")
     found += refused(
         "token_throughput_secs", fields.number("token_throughput_secs"), "token/s", "tokens / duration", OVER_BOTH
     )

@@ -1,8 +1,8 @@
 """llama-bench in any of its forms: JSON, JSON lines, CSV, Markdown, SQL (llama.cpp tools/llama-bench).
 
-A test is prompt processing (ppN: N tokens in batches of n_batch, in process, no sampling), text generation (tgN: N steps of
-one token) or both in one (ppN+tgM, which tells neither), after ``n_depth`` tokens of context. t/s counts the test's own
-tokens only, so that tg holds no prompt. ± is the standard deviation of its repeats.
+A test is prompt processing (ppN: N tokens in batches of n_batch, in process, no sampling), text generation (tgN: N
+steps of one token) or both in one (ppN+tgM, which tells neither), after ``n_depth`` tokens of context. t/s counts the
+test's own tokens only, so that tg holds no prompt. ± is the standard deviation of its repeats.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """llama-benchy JSON, or its Markdown table: pp and tg at a depth of context, over HTTP (llama_benchy/results.py).
 
-pp t/s is prompt tokens over ``est_ppt``, the first response less a measured network latency; tg t/s is (tokens − 1) over the
-time after the first token. With a concurrency over 1 both are totals over the batch, from the first send to the last first
-token and from the first first token to the last token, so that their windows overlap.
+pp t/s is prompt tokens over ``est_ppt``, the first response less a measured network latency; tg t/s is (tokens − 1)
+over the time after the first token. With a concurrency over 1 both are totals over the batch, from the first send to
+the last first token and from the first first token to the last token, so that their windows overlap.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def read(content: Content) -> Reported:
     """A row per test."""
     if content.documents:
         top = Fields(content, content.objects[0])
-        rows = [_run(Fields(content, one, f"benchmark {i} ")) for i, one in enumerate(top.list("benchmarks"), 1)]
+        rows = [_run(Fields(content, one, f"benchmark {i} ")) for i, one in enumerate(top.items("benchmarks"), 1)]
         return Reported(tool="llama-benchy", form="JSON", model=top.text("model"), rows=_some(content, rows))
     entries = [row for rows in table.markdown(content.text) for row in rows if _TEST.match(row.get("test", "?"))]
     return Reported(
@@ -106,7 +106,6 @@ def _row(
 ) -> Row:
     prompt, answer, depth, many = shape
     name = " ".join([*([f"pp{prompt:.0f}"] if prompt else []), *([f"tg{answer:.0f}"] if answer else [])])
-    missing: dict[Phase, str] = {}
     found = (
         figure("pp t/s", rates[0], "token/s", "prefill rate", _PP, "a pass over the prompt takes tokens / rate")
         + figure("tg t/s", rates[1], "token/s", "decode rate", _TG, "1 / rate is TPOT")
@@ -114,9 +113,11 @@ def _row(
         + figure("e2e_ttft", times["e2e_ttft"], "s", "ttft", "send to the first token", "as it stands")
     )
     pass_, step = _pass(shape, rates[0], spreads[0]), _step(shape, rates[1], spreads[1])
-    for phase, one in (("prefill", pass_), ("decode", step)):
-        if isinstance(one, str):
-            missing[phase] = one  # type: ignore[index]
+    missing: dict[Phase, str] = {}
+    if isinstance(pass_, str):
+        missing["prefill"] = pass_
+    if isinstance(step, str):
+        missing["decode"] = step
     return Row(
         label=f"{name}{f' @ d{depth:.0f}' if depth else ''}{f', concurrency {many:.0f}' if many > 1 else ''}",
         prompt_tokens=(prompt + depth) or None,

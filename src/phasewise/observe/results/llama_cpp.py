@@ -1,9 +1,9 @@
 """llama.cpp's own timings: ``timings`` in the answers of its server (JSON or a recorded stream), and its log lines
 (llama_print_timings, llama_perf_context_print, the server's print_timing).
 
-The server's ``predicted_n`` counts the first token, whose time is in ``prompt_ms``: a step takes predicted_ms / (predicted_n −
-1); its own rate divides by n in older versions and by n − 1 in newer ones. ``prompt_n`` counts computed tokens only
-(``cache_n`` the cached ones). Log lines of the library count steps ("runs") as they are.
+The server's ``predicted_n`` counts the first token, whose time is in ``prompt_ms``: a step takes predicted_ms /
+(predicted_n − 1); its own rate divides by n in older versions and by n − 1 in newer ones. ``prompt_n`` counts computed
+tokens only (``cache_n`` the cached ones). Log lines of the library count steps ("runs") as they are.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Ollama: what `ollama run --verbose` prints, or the JSON of its API (durations in ns).
 
-``eval`` counts the first token too, whose time is in ``prompt eval``: a step takes duration / (count − 1), and at least
-duration / count. ``prompt eval count`` counts cached tokens where its duration does not: on a cache hit the rate says nothing.
+``eval`` counts the first token too, whose time is in ``prompt eval``: a step takes duration / (count − 1), and at
+least duration / count. ``prompt eval count`` counts cached tokens where its duration does not: on a cache hit the rate
+says nothing.
 """
 
 from __future__ import annotations
@@ -115,14 +116,13 @@ def _row(label: str, prompt: float | None, first: float | None, count: float | N
         "as it stands",
     )
     if prompt and first:
-        found += figure(
-            "prompt eval rate", prompt / first, "token/s", "prefill rate", "all prompt tokens, cached ones too, over the "
-            "time of the others", "a prefill rate only where nothing was cached", "within bounds",
-        )  # fmt: skip
+        what = "all prompt tokens, cached ones too, over the time of the others"
+        how = "a prefill rate only where nothing was cached"
+        found += figure("prompt eval rate", prompt / first, "token/s", "prefill rate", what, how, "within bounds")
     if count and duration:
         how = "a step takes duration / (count - 1): the first token comes from the prompt's pass"
-        found += figure("eval rate", count / duration, "token/s", "decode rate", "tokens, the first too, over the time after "
-                        "it", how, "within bounds")  # fmt: skip
+        what = "tokens, the first too, over the time after it"
+        found += figure("eval rate", count / duration, "token/s", "decode rate", what, how, "within bounds")
     return Row(
         label=label,
         prompt_tokens=prompt,

@@ -1,4 +1,4 @@
-"""What vLLM's and SGLang's serving benchmarks print ("Serving Benchmark Result"), pasted into a file: several runs are a sweep.
+"""What vLLM's and SGLang's serving benchmarks print ("Serving Benchmark Result"), pasted; several runs are a sweep.
 
 The figures are those of the tools' JSON, under the words that they print.
 """

@@ -122,8 +122,8 @@ def _decode(run: Served) -> Step | str:
         return "no time per output token is given: answers of one token, no streaming, or the file does not say"
     if run.per_step and run.per_step > 1:
         return (
-            f"speculative decoding gives {run.per_step:.3g} tokens a step on average, so TPOT is no step's time: judge a "
-            "run without it"
+            f"speculative decoding gives {run.per_step:.3g} tokens a step on average, so TPOT is no step's time: judge "
+            "a run without it"
         )
     if run.prompt is None or run.answer is None:
         return "the file does not say how long prompts and answers are, so the context of a step is open"

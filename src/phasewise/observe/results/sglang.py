@@ -1,7 +1,7 @@
 """SGLang `bench_serving`: JSON lines, one object a run (python/sglang/benchmark/metrics.py).
 
-TPOT is (latency − TTFT) / (n − 1), where latency ends with the stream's [DONE]: it may be longer than ours by the wait for
-that, spread over the tokens. ITL are raw gaps between chunks.
+TPOT is (latency − TTFT) / (n − 1), where latency ends with the stream's [DONE]: it may be longer than ours by the wait
+for that, spread over the tokens. ITL are raw gaps between chunks.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def _figures(fields: Fields, alone: bool) -> tuple[Figure, ...]:
     prefill = "TTFT of a request alone: its prefill and the client's share" if alone else "TTFT, queue included"
     bound = "at most this: ours ends with the last token, not with the stream"
     found: tuple[Figure, ...] = ()
-    for stat in ("mean", "median", "p99"):
+    for stat in ("median", "mean", "p99"):
         value = {name: fields.number(f"{stat}_{name}_ms", scale=MS) for name in ("ttft", "tpot", "itl", "e2e_latency")}
         found += figure(f"{stat}_ttft_ms", value["ttft"], "s", "ttft", _TTFT, prefill)
         found += figure(f"{stat}_tpot_ms", value["tpot"], "s", "tpot", _TPOT, bound, "within bounds")

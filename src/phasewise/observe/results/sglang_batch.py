@@ -1,7 +1,8 @@
 """SGLang `bench_one_batch` (in process) and `bench_one_batch_server` (over HTTP): JSON lines, one object a shape.
 
-The first times the phases of one batch apart. The second takes the last request's TTFT as the prefill of all, and keeps the
-first tokens in the decode numerator ("historical numerator"): subtracted here (python/sglang/benchmark/one_batch*.py).
+The first times the phases of one batch apart. The second takes the last request's TTFT as the prefill of all, and
+keeps the first tokens in the decode numerator ("historical numerator"): subtracted here
+(python/sglang/benchmark/one_batch*.py).
 """
 
 from __future__ import annotations

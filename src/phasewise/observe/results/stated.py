@@ -98,9 +98,14 @@ def _apart(said: Stated, row: Row, prompt: Quantity | None, answer: Quantity | N
         cached = _tokens(said.cached, "--cached")
         hit = cached.value if cached else 0.0
         if hit >= prompt.value:
-            raise UsageError(f"--cached {said.cached} leaves nothing of a prompt of {prompt.value:,.0f} tokens to compute.")
+            raise UsageError(
+                f"--cached {said.cached} leaves nothing of a prompt of {prompt.value:,.0f} tokens to compute."
+            )
         pass_ = Step(
-            tokens=_less(prompt, hit), batch=requests(float(said.prefill_batch), "--prefill-batch"), time=first, cached=hit
+            tokens=_less(prompt, hit),
+            batch=requests(float(said.prefill_batch), "--prefill-batch"),
+            time=first,
+            cached=hit,
         )
     step_time, more = _step(said)
     context = _context(said, prompt, answer)
@@ -188,7 +193,9 @@ def _request(said: Stated, prompt: Quantity, answer: Quantity) -> tuple[Quantity
     if said.request_time is not None:
         time = _time(said.request_time, "--request-time")
         generated = answer.value / time.value
-        found = figure("--request-time", time.value, "s", "request time", "stated", "both phases take at most all of it")
+        found = figure(
+            "--request-time", time.value, "s", "request time", "stated", "both phases take at most all of it"
+        )
     elif said.output_tok_s is not None:
         rate = _rate(said.output_tok_s, "--output-tok-s")
         time, generated = _over(answer.value, rate, "--answer / --output-tok-s"), rate.value
@@ -214,7 +221,9 @@ def _checks(said: Stated, row: Row) -> tuple[Check, ...]:
     detail = f"{said.batch:,} requests at these latencies make {made:,.0f} tokens a second, and {rate:,.0f} are stated"
     if least * made <= rate <= made / _PART_KNOWN:
         return (Check(name="consistent", phase="run", status="passed", detail=detail),)
-    detail += ": the two contradict each other, as when something between buffers the stream and tokens arrive in bursts"
+    detail += (
+        ": the two contradict each other, as when something between buffers the stream and tokens arrive in bursts"
+    )
     return (Check(name="consistent", phase="run", status="failed", detail=detail, voids=True),)
 
 
@@ -252,7 +261,9 @@ def _time(text: str, flag: str) -> Quantity:
     try:
         seconds = parse(bare, "s")
     except UsageError:
-        raise UsageError(f"{flag} {text!r} is no time: write a number with its unit, for example 50ms or 1.2s.") from None
+        raise UsageError(
+            f"{flag} {text!r} is no time: write a number with its unit, for example 50ms or 1.2s."
+        ) from None
     return _written(bare, seconds, "s", flag, text)
 
 

@@ -12,7 +12,7 @@ _CELL = re.compile(r"'((?:[^']|'')*)'|([^,\s]+)")
 
 
 def markdown(text: str) -> list[list[dict[str, str]]]:
-    """Every table of ``text``, a list of rows each. An empty cell takes what stands above it where ``Step`` is merged."""
+    """Every table of ``text``, a list of rows each; lines of another width are left out."""
     tables: list[list[dict[str, str]]] = []
     heads: list[str] = []
     for line in text.splitlines():

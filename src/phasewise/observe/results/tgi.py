@@ -1,7 +1,7 @@
 """Text Generation Inference `text-generation-benchmark`: the Markdown tables that it prints (benchmark/src/table.rs).
 
-Prefill and decode of each batch apart, over the router's own protocol, without HTTP. Prefill throughput counts prompts a
-second, not tokens, whatever its unit says; a decode step gives one token to each request of the batch.
+Prefill and decode of each batch apart, over the router's own protocol, without HTTP. Prefill throughput counts prompts
+a second, not tokens, whatever its unit says; a decode step gives one token to each request of the batch.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """vLLM `bench serve`: one JSON object a run, several on lines of their own with --append-result.
 
-TPOT is (last token chunk − TTFT) / (n − 1) as ours; ITL are raw gaps between chunks; --save-detailed adds a value of each
-request (vllm/benchmarks/serve.py).
+TPOT is (last token chunk − TTFT) / (n − 1) as ours; ITL are raw gaps between chunks; --save-detailed adds a value of
+each request (vllm/benchmarks/serve.py).
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def label(fields: Fields, most: float | None) -> str:
 def _figures(fields: Fields, alone: bool) -> tuple[Figure, ...]:
     prefill = "TTFT of a request alone: its prefill and the client's share" if alone else "TTFT, queue included"
     found: tuple[Figure, ...] = ()
-    for stat in ("mean", "median", "p99"):
+    for stat in ("median", "mean", "p99"):
         value = {name: fields.number(f"{stat}_{name}_ms", scale=MS) for name in ("ttft", "tpot", "itl", "e2el")}
         found += figure(f"{stat}_ttft_ms", value["ttft"], "s", "ttft", _TTFT, prefill)
         found += figure(f"{stat}_tpot_ms", value["tpot"], "s", "tpot", _TPOT, "TPOT as it stands")

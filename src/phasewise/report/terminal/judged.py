@@ -27,7 +27,7 @@ def judged(run: Run, found: Results, remedies: Remedies) -> RenderableType:
         *_time(found),
         *(section(view.title(found, phase), *_phase(found, phase)) for phase in PHASES),
         *_rows(found),
-        section("The tool's words and ours", Grid(view.figures(found))),
+        section("The tool's words and ours", bullets(view.figures(found))),
         *_more(found),
         section("What to change first", *_fixes(remedies)),
         section("Recap", Grid(view.recap(found, remedies))),

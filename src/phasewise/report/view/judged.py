@@ -95,7 +95,9 @@ def _at(found: Results, name: Phase) -> str:
     tokens = words.count(verdict.at_tokens)
     if name == "prefill":
         cached = f" after {words.count(step.cached)} cached" if step.cached else ""
-        return f"{tokens} new tokens{cached}" if many == 1 else f"{words.count(many)} prompts of {tokens} tokens{cached}"
+        return (
+            f"{tokens} new tokens{cached}" if many == 1 else f"{words.count(many)} prompts of {tokens} tokens{cached}"
+        )
     return f"A step at {tokens} tokens of context, {'batch 1' if many == 1 else f'a batch of {many:,.3g}'}"
 
 
@@ -121,17 +123,17 @@ def parts(verdict: PhaseVerdict) -> tuple[Part, ...]:
 
 
 def rows(found: Results) -> Table:
-    """A line per row: each phase's step, floor and figure."""
+    """A line per row: each phase's step and what it reaches."""
     nothing = Cell(words.NOTHING)
     lines = tuple(
         (
             say(words.name(row.label)),
-            *(_cells(row.prefill, judged.prefill) or (nothing,) * 3),
-            *(_cells(row.decode, judged.decode) or (nothing,) * 4),
+            *(_cells(row.prefill, judged.prefill) or (nothing,) * 2),
+            *(_cells(row.decode, judged.decode) or (nothing,) * 3),
         )
         for row, judged in zip(found.reported.rows, found.rows, strict=True)
     )
-    heads = columns("measured", ">prefill", ">floor", ">reaches", ">decode step", ">floor", ">batch", ">reaches")
+    heads = columns("measured", ">prefill", ">reaches", ">decode step", ">batch", ">reaches")
     return Table(title="Rows", columns=heads, rows=lines)
 
 
@@ -143,7 +145,7 @@ def _cells(step: Step | None, verdict: PhaseVerdict | None) -> tuple[Cell, ...]:
         least = ">= " if step.least else ""
         figure = f"{least}{words.amount(verdict.headline)} {verdict.yardstick.upper()}"
     batch = (Cell(f"{step.batch.value:,.3g}", step.batch),) if verdict.phase == "decode" else ()
-    return (give(step.time), give(verdict.floor), *batch, Cell(figure, verdict.headline))
+    return (give(step.time), *batch, Cell(figure, verdict.headline))
 
 
 def scaling(found: Results) -> Table:
@@ -162,32 +164,23 @@ def scaling(found: Results) -> Table:
         title="Decode over batch",
         columns=columns(">batch", ">step", ">tokens a second", ">gain", ">gain predicted"),
         rows=lines,
-        note="The gain that the bytes allow, beside the one seen: what is missing is what the step waits for besides them."
+        note="Predicted is the gain that the floors allow; what the one seen lacks, the step waits for besides them."
         if lines
         else "",
     )
 
 
-def figures(found: Results) -> Table:
-    """What the tool calls each number, how it is defined there, and what it is here; of the first row that has any."""
-    first = next((row for row in found.reported.rows if row.figures), None)
-    lines = tuple(
-        (
-            say(words.name(one.called)),
-            give(one.value),
-            say(one.defined),
-            say(one.means),
-            say(f"{one.conversion}: {one.how}" if one.conversion != "none" else f"not used: {one.how}"),
-        )
-        for one in (first.figures if first else ())
-    )
-    many = len(found.reported.rows) > 1
-    return Table(
-        title="The tool's words",
-        columns=columns("called", ">value", "defined there as", "here", "converted"),
-        rows=lines,
-        note=f"Of the first row that has them ({words.name(first.label)}); --json has them all." if many and first else "",
-    )
+def figures(found: Results) -> Iterator[str]:
+    """What the tool calls each number, how it is defined there, and what it is here; one statistic of each."""
+    told: set[tuple[str, str]] = set()
+    for row in found.reported.rows:
+        for one in row.figures:
+            if (one.defined, one.how) in told:
+                continue
+            told.add((one.defined, one.how))
+            use = "not used" if one.conversion == "none" else f"{one.means}, {one.conversion}"
+            name, value = words.name(one.called), words.amount(one.value)
+            yield f"{name} {value}, there: {words.clean(one.defined)}; here {use}: {words.clean(one.how)}"
 
 
 def checks(found: Results) -> Iterator[str]:
