@@ -139,8 +139,9 @@ def _judged(phase: Phase, row: Row, step: Step, on: Ground) -> PhaseVerdict:
     )
 
 
-def _work(phase: Phase, step: Step, model: Model, tokens: float | None = None) -> Work:
-    at, batch = step.tokens.value if tokens is None else tokens, step.batch.value
+def _work(phase: Phase, step: Step, model: Model, end: Literal["low", "value", "high"] = "value") -> Work:
+    """What the step must do, at one end of what is known of its tokens and its batch."""
+    at, batch = (getattr(q, end) or q.value for q in (step.tokens, step.batch))
     if phase == "prefill":
         return work.prefill(model, at + step.cached, batch, step.cached)
     return work.decode(model, at, batch)
@@ -177,24 +178,22 @@ def _negligible(row: Row, whole: Quantity, model: Model, roof: Roof) -> bool:
 def _utilisations(
     phase: Phase, step: Step, model: Model, under: tuple[Roof, ...], time: Quantity
 ) -> tuple[Utilisation, ...]:
-    at = step.tokens
-    least, done, most = (
-        _work(phase, step, model, tokens)
-        for tokens in (at.value if end is None else end for end in (at.low, at.value, at.high))
-    )
+    ends: tuple[Literal["low", "value", "high"], ...] = ("low", "value", "high")
+    least, done, most = (_work(phase, step, model, end) for end in ends)
+    known = step.tokens.low is None and step.batch.low is None
     found: list[Utilisation] = []
     for roof in under:
         for yardstick, unit in (("mfu", "FLOP"), ("mbu", "B")):
-            ends = [float(w.flops if unit == "FLOP" else w.bytes) for w in (least, done, most)]
+            low, value, high = (float(w.flops if unit == "FLOP" else w.bytes) for w in (least, done, most))
             amount = Quantity(
-                value=ends[1],
-                low=None if at.low is None else ends[0],
-                high=None if at.high is None else ends[2],
+                value=value,
+                low=None if known else low,
+                high=None if known else high,
                 unit=unit,  # type: ignore[arg-type]
                 provenance="predicted",
                 source="counted work",
             )
-            found.append(ratio(yardstick, "whole", roof, at.value, amount, time))  # type: ignore[arg-type]
+            found.append(ratio(yardstick, "whole", roof, step.tokens.value, amount, time))  # type: ignore[arg-type]
     return tuple(found)
 
 

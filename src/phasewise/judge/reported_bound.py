@@ -42,8 +42,8 @@ def beyond(phase: Phase, done: Work, model: Model, machine: Machine, roof: Roof)
     if machine.devices > 1:
         sums = 2 * model.architecture.layers
         why = (
-            f"beyond its floor, a step over {machine.devices} devices waits for them to add up their parts (about {sums} "
-            f"times with tensor parallelism) before kernels are to blame; {tell}"
+            f"beyond its floor, a step over {machine.devices} devices waits for them to add up their parts (about "
+            f"{sums} times with tensor parallelism) before kernels are to blame; {tell}"
         )
         return Beyond("communication", "overhead", why, parts=3)
     if phase == "prefill":

@@ -16,8 +16,8 @@ from phasewise.errors import InputError
 LARGEST = 256 << 20
 """Bytes of a result file; one with a gap for each of a million tokens has some 20 MB."""
 
-_HIGHEST = 1e18
-"""No time, rate or count of a result is larger, in the unit of any tool."""
+_HIGHEST = 1e20
+"""No time, rate or count of a result is larger, in the unit of any tool: Unix time in ns has 19 digits."""
 
 _SHOWN = 60
 

@@ -8,7 +8,7 @@ the last first token and from the first first token to the last token, so that t
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from phasewise.observe.results import table
@@ -46,7 +46,7 @@ def read(content: Content) -> Reported:
         tool="llama-benchy",
         form="Markdown",
         model=entries[0].get("model", "") if entries else "",
-        rows=_some(content, [_line(content, entry) for entry in entries]),
+        rows=_some(content, list(_lines(content, entries))),
     )
 
 
@@ -71,23 +71,33 @@ def _run(fields: Fields) -> Row:
     return _row((prompt, answer, depth, many), rates, spreads, times)
 
 
-def _line(content: Content, entry: Mapping[str, Any]) -> Row:
-    """One line of the table: pp or tg."""
+def _lines(content: Content, entries: list[dict[str, str]]) -> Iterator[Row]:
+    """The table's lines: an answer (tg) follows the prompt (pp) that stands above it."""
+    before = 0.0
+    for entry in entries:
+        row = _line(content, entry, before)
+        if row.prefill or "pp" in entry["test"]:
+            before = (row.prompt_tokens or 0.0) - (row.prefill.cached if row.prefill else 0.0)
+        yield row
+
+
+def _line(content: Content, entry: Mapping[str, Any], before: float) -> Row:
+    """One line of the table: pp, or tg after ``before`` tokens of prompt."""
     match = _TEST.match(entry["test"])
     assert match
     count, depth, many = (float(part) if part else 0.0 for part in (match[3], match[4], match[5]))
     total = "t/s (total)" in entry
     rate, spread = _value(entry.get("t/s") or entry.get("t/s (total)", ""))
     times = {name: _value(entry.get(f"{name} (ms)", ""))[0] for name in ("ttfr", "est_ppt", "e2e_ttft")}
-    if match[1]:
-        count, depth = (depth, 0.0) if match[2] == "pp" else (count, depth)
+    if match[1] and match[2] == "pp":
+        count, depth = depth, 0.0
     if many == 0.0:
         many = 2.0 if total else 1.0
     pp = match[2] == "pp"
     own, _ = _value(entry.get("t/s (req)", ""))
     if rate is None:
         content.wrong(f"has no rate for the test {entry['test'][:40]!a}: measure again")
-    shape = (count if pp else 0.0, 0.0 if pp else count, depth, many)
+    shape = (count if pp else before, 0.0 if pp else count, depth, many)
     rates = (rate, None) if pp else (None, own if many > 1 else rate)
     spreads = (spread, None) if pp else (None, spread if many == 1 else None)
     return _row(shape, rates, spreads, {name: t * MS if t else None for name, t in times.items()})

@@ -27,6 +27,7 @@ class Served(NamedTuple):
         ttft, tpot: see ``Row``.
         total: send to last token.
         gap: median time between chunks.
+        decoding: requests that decode at once while one does, where each request's times are known.
         per_step: tokens that a decode step gives, where speculative decoding gives several.
         figures: the tool's own.
         notes: what to know of the run.
@@ -42,6 +43,7 @@ class Served(NamedTuple):
     tpot: Quantity | None = None
     total: float | None = None
     gap: float | None = None
+    decoding: float | None = None
     per_step: float | None = None
     figures: tuple[Figure, ...] = ()
     notes: tuple[str, ...] = ()
@@ -144,13 +146,15 @@ def _decode(run: Served) -> Step | str:
 
 def _batch(run: Served) -> Quantity | None:
     """Requests that decode at once, on average: tokens decoded a second times the time of each."""
+    if run.decoding is not None:
+        return requests(max(1.0, run.decoding), "mean over the decoding time of all requests, from their own times")
     if run.rate is None or run.tpot is None or run.answer is None:
         return requests(run.most, "as many as may run at once") if run.most else None
     mean = run.rate * max(0.0, run.answer - 1) * run.tpot.value
     if run.most is not None:
         mean = min(mean, run.most)
-    source = "decode tokens a second times TPOT: the mean over the run, its start and end included"
-    return between(max(1.0, mean), None, None, "request", source)
+    source = "decode tokens a second times TPOT, over the whole run; at most as many as may run at once"
+    return between(max(1.0, mean), max(1.0, mean), run.most, "request", source)
 
 
 def checks(runs: list[Served]) -> tuple[Check, ...]:

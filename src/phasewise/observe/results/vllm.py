@@ -6,8 +6,9 @@ each request (vllm/benchmarks/serve.py).
 
 from __future__ import annotations
 
-from phasewise.observe.results import serving
+from phasewise.observe.results import detailed, serving
 from phasewise.observe.results.content import Content, Fields, each
+from phasewise.observe.results.detailed import Request
 from phasewise.observe.results.figures import MIXED, MS, OVER_BOTH, figure, refused
 from phasewise.observe.results.serving import Served
 from phasewise.record.quantity import reported
@@ -27,15 +28,47 @@ def sniff(content: Content) -> bool:
 
 def read(content: Content) -> Reported:
     """A row per run."""
-    runs = each(content, run)
+    runs = [one for found in each(content, _runs) for one in found]
     first = Fields(content, content.objects[0])
     return Reported(
         tool="vLLM bench serve",
-        form="JSON" if len(runs) == 1 else f"JSON, {len(runs)} runs",
+        form="JSON" if len(content.objects) == 1 else f"JSON, {len(content.objects)} runs",
         model=first.text("model_id"),
         rows=tuple(serving.row(one) for one in runs),
         checks=serving.checks(runs),
     )
+
+
+def _runs(fields: Fields) -> list[Served]:
+    """A run; where it is detailed and not all of its requests ran together, those that ran alone too."""
+    whole, apart = run(fields), detailed.alone(_requests(fields))
+    if whole.alone or not apart:
+        return [whole]
+    seen = detailed.means(apart)
+    label = f"{whole.label}: the {seen.requests:,} requests that ran alone"
+    found = whole._replace(
+        label=label, prompt=seen.prompt, answer=seen.answer, requests=float(seen.requests), duration=None, most=1.0,
+        ttft=reported(seen.ttft, "s", f"median TTFT of {seen.requests:,} requests that ran alone"),
+        tpot=reported(seen.tpot, "s", "median TPOT of those requests") if seen.tpot else None,
+        total=seen.total, decoding=None, figures=(),
+    )  # fmt: skip
+    return [whole, found]
+
+
+def _requests(fields: Fields) -> list[Request]:
+    """Of --save-detailed, those that succeeded; none where something of it is missing."""
+    names = ("start_times", "ttfts", "input_lens", "output_lens")
+    starts, ttfts, prompts, answers = (fields.numbers(name) for name in names)
+    gaps = fields.items("itls")
+    if not len(starts) == len(ttfts) == len(prompts) == len(answers) == len(gaps) or not starts:
+        return []
+    found = []
+    for start, ttft, prompt, answer, itls in zip(starts, ttfts, prompts, answers, gaps, strict=True):
+        rest = sum(Fields(fields.content, {"itls": itls}, fields.where).numbers("itls"))
+        if ttft > 0 and prompt >= 1 and answer >= 1:
+            tpot = rest / (answer - 1) if answer > 1 else None
+            found.append(Request(start, start + ttft, start + ttft + rest, prompt, answer, tpot))
+    return found
 
 
 def run(fields: Fields) -> Served:
@@ -57,6 +90,7 @@ def run(fields: Fields) -> Served:
         tpot=reported(tpot * MS, "s", f"{which} TPOT") if tpot else None,
         total=fields.number("mean_e2el_ms", scale=MS),
         gap=fields.number("median_itl_ms", scale=MS),
+        decoding=detailed.decoding(_requests(fields)),
         per_step=fields.number("spec_decode_acceptance_length"),
         figures=_figures(fields, alone=most == 1 or completed == 1),
         notes=(f"{failed:,.0f} requests failed and are in no figure",) if failed else (),
