@@ -214,9 +214,7 @@ def test_seconds_where_milliseconds_belong_are_seen(tmp_path: Path) -> None:
     assert "unit" in check.detail
 
 
-@pytest.mark.parametrize(
-    ("unit", "scale"), [("ms", 1e3), ("sec", 1.0), ("s", 1.0), ("us", 1e6), ("ns", 1e9)]
-)
+@pytest.mark.parametrize(("unit", "scale"), [("ms", 1e3), ("sec", 1.0), ("s", 1.0), ("us", 1e6), ("ns", 1e9)])
 def test_aiperf_times_are_read_by_their_unit(tmp_path: Path, unit: str, scale: float) -> None:
     changed = hand.aiperf(time_to_first_token={"unit": unit, "avg": TTFT * scale})
     row = said(tmp_path, json.dumps(changed)).rows[0]

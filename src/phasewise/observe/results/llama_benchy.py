@@ -75,10 +75,10 @@ def _lines(content: Content, entries: list[dict[str, str]]) -> Iterator[Row]:
     """The table's lines: an answer (tg) follows the prompt (pp) that stands above it."""
     before = 0.0
     for entry in entries:
-        row = _line(content, entry, before)
-        if row.prefill or "pp" in entry["test"]:
-            before = (row.prompt_tokens or 0.0) - (row.prefill.cached if row.prefill else 0.0)
-        yield row
+        match = _TEST.match(entry["test"])
+        if match and match[2] == "pp":
+            before = float(match[3] or 0.0)
+        yield _line(content, entry, before)
 
 
 def _line(content: Content, entry: Mapping[str, Any], before: float) -> Row:

@@ -50,7 +50,7 @@ def run(fields: Fields) -> Served:
     prompts, answers = (fields.number(*names) for names in _NAMES.items())
     most = fields.number("max_concurrency")
     ttft, tpot = fields.number("median_ttft_ms", "mean_ttft_ms"), fields.number("median_tpot_ms", "mean_tpot_ms")
-    which = "median" if "median_ttft_ms" in fields.tree else "mean"
+    which = "median" if fields.number("median_ttft_ms") else "mean"
     ended = f"{which} TPOT, up to the end of the stream"
     return Served(
         label=label(fields, most),

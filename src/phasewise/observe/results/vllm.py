@@ -77,7 +77,7 @@ def run(fields: Fields) -> Served:
     prompts, answers = fields.number("total_input_tokens"), fields.number("total_output_tokens")
     most = fields.number("max_concurrency")
     ttft, tpot = fields.number("median_ttft_ms", "mean_ttft_ms"), fields.number("median_tpot_ms", "mean_tpot_ms")
-    which = "median" if "median_ttft_ms" in fields.tree else "mean"
+    which = "median" if fields.number("median_ttft_ms") else "mean"
     failed = fields.number("failed")
     return Served(
         label=label(fields, most),
