@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from published_models import GPT_J, MIXTRAL
 
 from phasewise.cli import run
+from published_models import GPT_J, MIXTRAL
 
 SHARED = Path(__file__).parents[3] / "shared" / "data" / "cases.csv"
 

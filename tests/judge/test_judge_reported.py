@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import results_by_hand as hand
-from results_by_hand import ANSWER, PROMPT, RUNS, STEP, TOTAL, TTFT
 
+import results_by_hand as hand
 from phasewise.cli import run
+from results_by_hand import ANSWER, PROMPT, RUNS, STEP, TOTAL, TTFT
 
 SUBJECT = ("--model", "llama-3-8b", "--on", "h100-sxm")
 
@@ -105,7 +105,7 @@ def test_a_sweep_over_concurrency_shows_the_scaling(tmp_path: Path, capsys: pyte
                     mean_tpot_ms=step * 1e3,
                     median_tpot_ms=step * 1e3,
                     median_itl_ms=step * 1e3,
-                )  # fmt: skip
+                )
             )
         )
     found = judged(tmp_path, capsys, "\n".join(lines))

@@ -6,11 +6,11 @@ import json
 from pathlib import Path
 
 import pytest
-import results_by_hand as hand
-from results_by_hand import ANSWER, PROMPT, RUNS, STEP, TOTAL, TTFT
 
+import results_by_hand as hand
 from phasewise.observe.results.read import READERS, read
 from phasewise.record.results import Reported, Row
+from results_by_hand import ANSWER, PROMPT, RUNS, STEP, TOTAL, TTFT
 
 RECORDED = Path(__file__).parents[1] / "fixtures" / "results" / "vllm_bench_serve.json"
 

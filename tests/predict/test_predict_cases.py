@@ -11,7 +11,6 @@ import csv
 from pathlib import Path
 
 import pytest
-from published_models import GPT_J, MIXTRAL, all_in, from_keys, on
 
 from phasewise.model import work
 from phasewise.model.load import load
@@ -19,6 +18,7 @@ from phasewise.model.work import Work
 from phasewise.predict.predict import decode_step, prefill_step
 from phasewise.predict.request import request
 from phasewise.predict.roofline import Roof, decode_floor, prefill_floor
+from published_models import GPT_J, MIXTRAL, all_in, from_keys, on
 
 SHARED = Path(__file__).parents[3] / "shared" / "data" / "cases.csv"
 

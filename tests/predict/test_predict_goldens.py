@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from published_models import OPT_66B, all_in, from_keys, roof, stated
 
 from phasewise.hardware import catalogue
 from phasewise.model import work
@@ -20,6 +19,7 @@ from phasewise.model.model import Model, bytes_in
 from phasewise.predict import memory, napkin
 from phasewise.predict.roofline import decode_floor, prefill_floor, roofs
 from phasewise.record.quantity import reported
+from published_models import OPT_66B, all_in, from_keys, roof, stated
 
 SHARED = Path(__file__).parents[3] / "shared" / "data" / "goldens.csv"
 

@@ -6,7 +6,6 @@ import time
 
 import numpy as np
 import pytest
-from published_models import MIXTRAL, from_keys
 
 from phasewise.hardware import catalogue
 from phasewise.model.load import load
@@ -17,6 +16,7 @@ from phasewise.predict.predict import batch_rows, decode_step, prefill_step
 from phasewise.predict.roofline import roofs
 from phasewise.record.grid import Grid
 from phasewise.record.machine import Machine
+from published_models import MIXTRAL, from_keys
 
 LENGTHS, BATCHES = (1, 300, 2000, 50_000), (1, 2, 64, 300)
 

@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from published_models import MIXTRAL, from_keys
 
 from phasewise.hardware import catalogue
 from phasewise.model.load import load
 from phasewise.model.model import Model
 from phasewise.predict import memory
 from phasewise.record.machine import Machine
+from published_models import MIXTRAL, from_keys
 
 GIB = 2.0**30
 NAMES = ("llama-3-8b", "gemma-3-1b", "qwen2.5-0.5b")

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from published_models import MIXTRAL, from_keys
 
 from phasewise.hardware import catalogue
 from phasewise.predict.predict import decode_step
 from phasewise.predict.scaling import CONTEXTS, compute_bound_batch, scaling, throughput_gain
+from published_models import MIXTRAL, from_keys
 from reference import h100, llama_3_8b, reference_roof
 
 MODEL, ROOF = llama_3_8b(), reference_roof()

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from published_models import on
 
 from phasewise.model.architecture import Count
 from phasewise.model.load import load
 from phasewise.predict.request import ONE_BY_ONE, decode_time, request
 from phasewise.predict.roofline import decode_floor
+from published_models import on
 
 CLOSE = 1e-9
 """A thousandth of the millionth that is promised."""

@@ -7,12 +7,11 @@ more, and then are judged as a profile is.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Literal
 
 import msgspec
 
-from phasewise.judge import alarm, reported_fit, reported_words, utilisation
+from phasewise.judge import alarm, reported_fit, reported_request, reported_scaling, reported_words, utilisation
 from phasewise.judge.reported_bound import SURE, Beyond, beyond, bound
 from phasewise.judge.shares import side
 from phasewise.judge.utilisation import ratio
@@ -20,11 +19,11 @@ from phasewise.model import work
 from phasewise.model.model import Model
 from phasewise.model.work import Work
 from phasewise.predict.roofline import Roof, decode_floor, prefill_floor, roofs
-from phasewise.record.judgement import Alarm, PhaseVerdict, Share, Split, Utilisation
+from phasewise.record.judgement import Alarm, PhaseVerdict, Share, Utilisation
 from phasewise.record.machine import Machine
 from phasewise.record.observation import Phase
 from phasewise.record.quantity import Quantity, predicted, reported
-from phasewise.record.results import Gain, Judged, Reported, Results, Row, Step
+from phasewise.record.results import Judged, Reported, Results, Row, Step
 
 
 class Ground(msgspec.Struct, frozen=True, kw_only=True):
@@ -77,8 +76,8 @@ def judge(said: Reported, on: Ground) -> Results:
         decode_row=step,
         prefill=_believed(prefill, rung, doubted),
         decode=_believed(decode, rung, doubted),
-        split=_split(said, rows, first, step),
-        scaling=_scaling(said, on),
+        split=reported_request.split(said, rows, first, step),
+        scaling=reported_scaling.gains(said, on.known),
         basis=f"{on.roofs[0].basis} ceilings, {on.roofs[0].dtype} matmuls" if on.roofs else "",
         why_null=on.why_null,
         notes=on.notes,
@@ -92,7 +91,7 @@ def _row(row: Row, on: Ground) -> Judged:
     return Judged(
         prefill=_judged("prefill", row, row.prefill, on) if row.prefill else None,
         decode=_judged("decode", row, row.decode, on) if row.decode else None,
-        split=_own_split(row),
+        split=reported_request.own(row),
     )
 
 
@@ -263,95 +262,3 @@ def _speaker(said: Reported, phase: Phase) -> int | None:
 
     having = [i for i, row in enumerate(said.rows) if (row.prefill if phase == "prefill" else row.decode)]
     return min(having, key=order) if having else None
-
-
-def _own_split(row: Row) -> Split | None:
-    """Of the row's own request, when TTFT, TPOT and the lengths are known."""
-    if row.ttft is None or row.prompt_tokens is None or not row.answer_tokens:
-        return None
-    if row.tpot is None and row.answer_tokens > 1:
-        return None
-    return _made(row.prompt_tokens, row.answer_tokens, row.ttft, row.tpot)
-
-
-def _split(said: Reported, rows: tuple[Judged, ...], first: int | None, step: int | None) -> Split | None:
-    """Of the row that speaks for decode, else of the first that has one, else of the two rows that speak together."""
-    own = [rows[i].split for i in ((step,) if step is not None else ())] + [row.split for row in rows]
-    found = next((one for one in own if one), None)
-    if found or first is None or step is None or first == step:
-        return found
-    prefill, decode = said.rows[first], said.rows[step]
-    if prefill.prefill is None or decode.decode is None or prefill.prefill.batch.value != 1:
-        return None
-    if decode.decode.batch.value != 1 or not decode.answer_tokens:
-        return None
-    return _made(prefill.prefill.tokens.value, decode.answer_tokens, prefill.prefill.time, decode.decode.time)
-
-
-def _made(prompt: float, answer: float, ttft: Quantity, tpot: Quantity | None) -> Split:
-    steps = max(0.0, answer - 1)
-
-    def times(pick: Callable[[Quantity], float | None]) -> float:
-        return steps * ((pick(tpot) if pick(tpot) is not None else tpot.value) or 0.0) if tpot else 0.0
-
-    seconds = times(lambda q: q.value)
-    decode = Quantity(
-        value=seconds,
-        low=times(lambda q: q.low),
-        high=times(lambda q: q.high),
-        unit="s",
-        provenance="reported",
-        source=f"{steps:,.0f} steps of TPOT",
-    )
-    total = ttft.value + seconds
-    low, high = (ttft.low or ttft.value), (ttft.high or ttft.value)
-    apart = low > (decode.high or 0.0) or (decode.low or 0.0) > high
-    return Split(
-        prompt_tokens=round(prompt),
-        answer_tokens=round(answer),
-        weight=1.0,
-        ttft=ttft,
-        decode=decode,
-        total=reported(total, "s", "TTFT and decode steps"),
-        prefill_share=ttft.value / total,
-        decode_share=seconds / total,
-        owner="prefill" if ttft.value > seconds else "decode",
-        ttft_owner="unknown",
-        sure=apart,
-    )
-
-
-def _scaling(said: Reported, on: Ground) -> tuple[Gain, ...]:
-    """Decode over batch, the first row of each batch; nothing for one batch alone."""
-    found: dict[float, int] = {}
-    for i, row in enumerate(said.rows):
-        if row.decode:
-            found.setdefault(row.decode.batch.value, i)
-    if len(found) < 2:
-        return ()
-    order = sorted(found)
-    base = said.rows[found[order[0]]].decode
-    assert base is not None
-    alone = base.batch.value / base.time.value
-    gains = []
-    for batch in order:
-        step = said.rows[found[batch]].decode
-        assert step is not None
-        rate = batch / step.time.value
-        expected = None
-        if on.known:
-            model, _, roof = on.known
-            least = float(decode_floor(model, roof, base.tokens.value, base.batch.value))
-            here = float(decode_floor(model, roof, step.tokens.value, batch))
-            expected = predicted((batch / here) / (base.batch.value / least), "1", "ratio of the floors' throughputs")
-        gains.append(
-            Gain(
-                row=found[batch],
-                batch=step.batch,
-                step=step.time,
-                throughput=reported(rate, "token/s", "batch over the step"),
-                gain=reported(rate / alone, "1", "over the smallest batch"),
-                predicted=expected,
-            )
-        )
-    return tuple(gains)

@@ -1,30 +1,17 @@
-"""A person's own numbers, as they were written: each is as good as its last digit.
-
-A number is taken to lie within half a unit of its last digit, after ``~`` within a whole one. A round prompt length (a
-multiple of 1,000 or of 1,024) is a nominal one and taken as good to 10%: prompts "of 2k" seldom are (InferenceX #356,
-SGLang #15732).
-"""
+"""A person's own numbers, as they were written: each is as good as its digits say."""
 
 from __future__ import annotations
-
-import re
 
 import msgspec
 
 from phasewise.errors import UsageError
+from phasewise.observe.results import digits
 from phasewise.observe.results.figures import MIXED, between, figure, refused, requests
 from phasewise.observe.results.read import WHICH
 from phasewise.record.observation import Check, Phase
 from phasewise.record.quantity import Quantity
 from phasewise.record.results import Figure, Reported, Row, Step
-from phasewise.units import Unit, parse
 
-NOMINAL = 0.1
-"""How far a prompt may be from a round length that is stated."""
-
-_NUMBER = re.compile(r"^(\d[\d,_]*(?:\.\d*)?|\.\d+)(?:[eE]([+-]?\d{1,2}))?")
-_RATE = re.compile(r"\s*(tok(en)?s?\s*/\s*s(ec)?|t/s|tps)?$")
-_MOST_TOKENS = 10**8
 _PART_KNOWN, _PART_OPEN = 0.5, 0.25
 """Parts of the rate that latencies make which a counted rate may not fall below: with lengths known, and without."""
 
@@ -62,7 +49,7 @@ def reported(said: Stated) -> Reported:
     """
     if said.tok_s is not None:
         raise UsageError(f"--tok-s {said.tok_s} does not say which phase it is of: {WHICH}.")
-    prompt, answer = _prompt(said.prefill_tokens), _tokens(said.answer, "--answer")
+    prompt, answer = digits.prompt(said.prefill_tokens), digits.tokens(said.answer, "--answer")
     row = Row(
         label="as stated",
         prompt_tokens=prompt.value if prompt else None,
@@ -95,7 +82,7 @@ def _apart(said: Stated, row: Row, prompt: Quantity | None, answer: Quantity | N
     elif prompt is None:
         missing["prefill"] = "--prefill-tokens is not given: how many tokens the prompt has"
     else:
-        cached = _tokens(said.cached, "--cached")
+        cached = digits.tokens(said.cached, "--cached")
         hit = cached.value if cached else 0.0
         if hit >= prompt.value:
             raise UsageError(
@@ -128,11 +115,11 @@ def _apart(said: Stated, row: Row, prompt: Quantity | None, answer: Quantity | N
 
 def _first(said: Stated, prompt: Quantity | None) -> tuple[Quantity | None, tuple[Figure, ...]]:
     if said.ttft is not None:
-        time = _time(said.ttft, "--ttft")
+        time = digits.time(said.ttft, "--ttft")
         return time, figure("--ttft", time.value, "s", "ttft", "stated", "a prefill time where nothing else ran")
     if said.prefill_tok_s is None:
         return None, ()
-    rate = _rate(said.prefill_tok_s, "--prefill-tok-s")
+    rate = digits.rate(said.prefill_tok_s, "--prefill-tok-s")
     if prompt is None:
         raise UsageError("--prefill-tok-s needs --prefill-tokens: a pass takes tokens / rate.")
     found = figure("--prefill-tok-s", rate.value, "token/s", "prefill rate", "stated", "a pass takes tokens / rate")
@@ -141,11 +128,11 @@ def _first(said: Stated, prompt: Quantity | None) -> tuple[Quantity | None, tupl
 
 def _step(said: Stated) -> tuple[Quantity | None, tuple[Figure, ...]]:
     if said.tpot is not None:
-        time = _time(said.tpot, "--tpot")
+        time = digits.time(said.tpot, "--tpot")
         return time, figure("--tpot", time.value, "s", "tpot", "stated", "a decode step")
     if said.decode_tok_s is None:
         return None, ()
-    rate = _rate(said.decode_tok_s, "--decode-tok-s")
+    rate = digits.rate(said.decode_tok_s, "--decode-tok-s")
     how = f"a step gives --batch {said.batch} tokens: batch / rate"
     found = figure("--decode-tok-s", rate.value, "token/s", "decode rate", "stated, of all requests together", how)
     return _over(float(said.batch), rate, "--batch / --decode-tok-s"), found
@@ -153,7 +140,7 @@ def _step(said: Stated) -> tuple[Quantity | None, tuple[Figure, ...]]:
 
 def _context(said: Stated, prompt: Quantity | None, answer: Quantity | None) -> Quantity | None:
     if said.context is not None:
-        return _tokens(said.context, "--context")
+        return digits.tokens(said.context, "--context")
     if prompt is None:
         return None
     half = answer.value / 2 if answer else 0.0
@@ -191,18 +178,18 @@ def _whole(said: Stated, row: Row, prompt: Quantity | None, answer: Quantity | N
 
 def _request(said: Stated, prompt: Quantity, answer: Quantity) -> tuple[Quantity, tuple[Figure, ...]]:
     if said.request_time is not None:
-        time = _time(said.request_time, "--request-time")
+        time = digits.time(said.request_time, "--request-time")
         generated = answer.value / time.value
         found = figure(
             "--request-time", time.value, "s", "request time", "stated", "both phases take at most all of it"
         )
     elif said.output_tok_s is not None:
-        rate = _rate(said.output_tok_s, "--output-tok-s")
+        rate = digits.rate(said.output_tok_s, "--output-tok-s")
         time, generated = _over(answer.value, rate, "--answer / --output-tok-s"), rate.value
         found = ()
     else:
         assert said.total_tok_s is not None
-        rate = _rate(said.total_tok_s, "--total-tok-s")
+        rate = digits.rate(said.total_tok_s, "--total-tok-s")
         time = _over(prompt.value + answer.value, rate, "(prompt + answer) / --total-tok-s")
         generated = answer.value / time.value
         found = refused("--total-tok-s", rate.value, "token/s", "prompt and answer tokens / time, stated", MIXED)
@@ -214,7 +201,7 @@ def _checks(said: Stated, row: Row) -> tuple[Check, ...]:
     """Whether the stated latencies and the stated rate can both be true."""
     if said.output_tok_s is None or row.tpot is None:
         return ()
-    rate, tpot = _rate(said.output_tok_s, "--output-tok-s").value, row.tpot.value
+    rate, tpot = digits.rate(said.output_tok_s, "--output-tok-s").value, row.tpot.value
     made, least = said.batch / tpot, _PART_OPEN
     if row.ttft is not None and row.answer_tokens:
         made, least = said.batch * row.answer_tokens / (row.ttft.value + (row.answer_tokens - 1) * tpot), _PART_KNOWN
@@ -230,70 +217,6 @@ def _checks(said: Stated, row: Row) -> tuple[Check, ...]:
 def _one_of(first: str, one: str | None, second: str, other: str | None) -> None:
     if one is not None and other is not None:
         raise UsageError(f"{first} and {second} both say how long it took: give one of them.")
-
-
-def _prompt(text: str | None) -> Quantity | None:
-    """A prompt's length; a round one is nominal."""
-    found = _tokens(text, "--prefill-tokens")
-    if found is None or not (found.value % 1000 == 0 or found.value % 1024 == 0):
-        return found
-    low, high = (1 - NOMINAL) * found.value, (1 + NOMINAL) * found.value
-    return between(found.value, low, high, "token", "--prefill-tokens, a round length")
-
-
-def _tokens(text: str | None, flag: str) -> Quantity | None:
-    if text is None:
-        return None
-    bare, about = text.strip().removeprefix("~"), text.strip().startswith("~")
-    kilo = bare[-1:] in ("k", "K")
-    value, half = _digits(bare.removesuffix("k").removesuffix("K"), flag, text, "a number of tokens, for example 2000")
-    scale = 1000.0 if kilo else 1.0
-    value, half = value * scale, half * scale * (2 if about else 1)
-    if not 1 <= value <= _MOST_TOKENS or (value != int(value)):
-        raise UsageError(f"{flag} {text!r} is not a number of tokens: write one from 1 to {_MOST_TOKENS:,}.")
-    if half <= 0.5 and not about:
-        return between(value, None, None, "token", flag)
-    return between(value, max(1.0, value - half), value + half, "token", flag)
-
-
-def _time(text: str, flag: str) -> Quantity:
-    bare = text.strip().removeprefix("~")
-    try:
-        seconds = parse(bare, "s")
-    except UsageError:
-        raise UsageError(
-            f"{flag} {text!r} is no time: write a number with its unit, for example 50ms or 1.2s."
-        ) from None
-    return _written(bare, seconds, "s", flag, text)
-
-
-def _rate(text: str, flag: str) -> Quantity:
-    bare = text.strip().removeprefix("~")
-    number = _NUMBER.match(bare)
-    if not number or not _RATE.match(bare[number.end() :]):
-        raise UsageError(f"{flag} {text!r} is no rate: write tokens a second, for example 46.3.")
-    value, _ = _digits(number[0], flag, text, "tokens a second, for example 46.3")
-    return _written(number[0], value, "token/s", flag, text)
-
-
-def _written(bare: str, value: float, unit: Unit, flag: str, text: str) -> Quantity:
-    """``value`` with the interval of the digits that ``bare`` writes it with."""
-    number, half = _digits(bare, flag, text, "a number")
-    half *= value / number * (2 if text.strip().startswith("~") else 1)
-    return between(value, max(value - half, value / 2), value + half, unit, flag)
-
-
-def _digits(text: str, flag: str, whole: str, what: str) -> tuple[float, float]:
-    """The number that ``text`` begins with, and half a unit of its last digit."""
-    match = _NUMBER.match(text)
-    if not match:
-        raise UsageError(f"{flag} {whole!r} is not {what}.")
-    plain = match[1].replace(",", "").replace("_", "")
-    power = int(match[2] or 0)
-    value = float(plain) * 10.0**power
-    if not 0 < value < 1e15:
-        raise UsageError(f"{flag} {whole!r} is not {what}.")
-    return value, 0.5 * 10.0 ** (power - len(plain.partition(".")[2]))
 
 
 def _over(amount: float, rate: Quantity, source: str) -> Quantity:
