@@ -91,5 +91,5 @@ def judge(
     subject = Subject(model=model, on=on, devices=devices, weights=weights, kv=kv, peak=peak, bandwidth=bandwidth)
     with bar() as progress:
         done = job(file, said, subject, progress)
-    show.judged(done.run, done.results, done.remedies, as_json=as_json)
+    show.judged(done.run, done.results, as_json=as_json)
     return done.exit_code

@@ -21,7 +21,6 @@ from phasewise.observe.results import stated
 from phasewise.observe.results.read import read
 from phasewise.observe.results.stated import Stated
 from phasewise.predict.roofline import computes_in
-from phasewise.record.remedies import Remedies
 from phasewise.record.results import Reported, Results
 from phasewise.record.run import Run
 
@@ -30,11 +29,10 @@ _SAME_BYTES = 0.03
 
 
 class Done(NamedTuple):
-    """The run (model, machine), the verdict, its fixes, and the exit code that it deserves."""
+    """The run (model, machine, fixes), the verdict, and the exit code that it deserves."""
 
     run: Run
     results: Results
-    remedies: Remedies
     exit_code: int
 
 
@@ -56,9 +54,10 @@ def judge(file: Path | None, said: Stated, subject: Subject, progress: Callable[
         if on.model
         else None,
         machine=on.machine,
+        remedies=fix_reported(results, on),
     )
     doubted = any(check.voids and check.status == "failed" for check in reported.checks)
-    return Done(run, results, fix_reported(results, on), 3 if results.alarms or doubted else 0)
+    return Done(run, results, 3 if results.alarms or doubted else 0)
 
 
 def _ground(reported: Reported, subject: Subject, progress: Callable[[str, float], None]) -> Ground:

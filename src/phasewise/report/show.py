@@ -11,7 +11,6 @@ import msgspec
 
 from phasewise.errors import UsageError
 from phasewise.record.logs import Logs
-from phasewise.record.remedies import Remedies
 from phasewise.record.results import Results
 from phasewise.record.run import PAGE, Run
 
@@ -110,17 +109,17 @@ def logs(run: Run, found: Logs, *, as_json: bool) -> None:
     terminal.print_report(text(run, found))
 
 
-def judged(run: Run, found: Results, remedies: Remedies, *, as_json: bool) -> None:
+def judged(run: Run, found: Results, *, as_json: bool) -> None:
     """Print the verdict on another tool's results."""
     if as_json:
         from phasewise.report.json.judged import judged as tree
 
-        document(tree(run, found, remedies))
+        document(tree(run, found))
         return
     from phasewise.report import terminal
     from phasewise.report.terminal.judged import judged as text
 
-    terminal.print_report(text(run, found, remedies))
+    terminal.print_report(text(run, found))
 
 
 def document(tree: dict[str, object]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from phasewise.record.judgement import PhaseVerdict, Split
 from phasewise.record.observation import Phase
 from phasewise.record.quantity import Quantity, predicted, reported
-from phasewise.record.remedies import Remedies, Remedy
+from phasewise.record.remedies import Remedy
 from phasewise.record.results import Judged, Results, Row, Step
 from phasewise.record.run import Run
 from phasewise.report.json.leaves import Missing, document
@@ -14,10 +14,10 @@ from phasewise.report.view import judged as view
 from phasewise.report.view.phases import Yardstick
 
 
-def judged(run: Run, found: Results, remedies: Remedies) -> dict[str, object]:
+def judged(run: Run, found: Results) -> dict[str, object]:
     """The tool's figures and the verdict on them, every leaf in SI. Ends with the recap."""
     said = found.reported
-    table = view.recap(found, remedies)
+    table = view.recap(run, found)
     no_split = Missing("no request's TTFT and TPOT are both known")
     return document(
         {
@@ -54,9 +54,9 @@ def judged(run: Run, found: Results, remedies: Remedies) -> dict[str, object]:
             ],
             "checks": said.checks,
             "alarms": found.alarms,
-            "fixes": [_fix(fix) for fix in remedies.fixes],
-            "rejected": remedies.rejected,
-            "fixes_note": remedies.note,
+            "fixes": [_fix(fix) for fix in findings.fixes(run)],
+            "rejected": findings.rejected(run),
+            "fixes_note": findings.note(run),
             "notes": list(view.notes(found)),
             "recap": {
                 column.name: {row[0].text: row[i].text for row in table.rows}

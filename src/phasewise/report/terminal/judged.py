@@ -5,32 +5,30 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rich.console import Group, RenderableType
-from rich.text import Text
 
 from phasewise.record.observation import Phase
-from phasewise.record.remedies import Remedies
 from phasewise.record.results import Results
 from phasewise.record.run import Run
 from phasewise.report.terminal.layout import Bars, Grid, bullets, section, sentence
-from phasewise.report.terminal.profiled import fix_of, notice_of
+from phasewise.report.terminal.profiled import fixes, notice
 from phasewise.report.view import judged as view
 from phasewise.report.view import words
 from phasewise.report.view.heading import PHASES
 
 
-def judged(run: Run, found: Results, remedies: Remedies) -> RenderableType:
+def judged(run: Run, found: Results) -> RenderableType:
     """The whole report."""
     return Group(
         sentence(words.clean(found.verdict.text), "bold"),
         sentence(view.subject(run, found), "dim"),
-        *(notice_of(notice) for notice in view.notices(found)),
+        *(notice(one) for one in view.notices(found)),
         *_time(found),
         *(section(view.title(found, phase), *_phase(found, phase)) for phase in PHASES),
         *_rows(found),
         section("The tool's words and ours", bullets(view.figures(found))),
         *_more(found),
-        section("What to change first", *_fixes(remedies)),
-        section("Recap", Grid(view.recap(found, remedies))),
+        section("What to change first", *fixes(run, full=False)),
+        section("Recap", Grid(view.recap(run, found))),
     )
 
 
@@ -62,12 +60,3 @@ def _more(found: Results) -> Iterator[RenderableType]:
         yield section("Checks", bullets(checks))
     if notes := list(view.notes(found)):
         yield section("Notes", bullets(notes))
-
-
-def _fixes(remedies: Remedies) -> Iterator[RenderableType]:
-    for rank, fix in enumerate(remedies.fixes, 1):
-        yield fix_of(rank, fix, full=False)
-    yield sentence(words.clean(remedies.note) or ("" if remedies.fixes else "No fix is ranked."))
-    if remedies.rejected:
-        yield Group(Text(""), Text("Would not help", style="bold"))
-        yield bullets(f"{words.name(one.name)} ({one.phase}): {words.clean(one.reason)}" for one in remedies.rejected)

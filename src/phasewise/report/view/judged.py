@@ -7,10 +7,9 @@ from collections.abc import Iterator
 from phasewise.record.judgement import PhaseVerdict
 from phasewise.record.observation import Phase
 from phasewise.record.quantity import Quantity
-from phasewise.record.remedies import Remedies
 from phasewise.record.results import Results, Step
 from phasewise.record.run import Run
-from phasewise.report.view import heading, phases, words
+from phasewise.report.view import findings, heading, phases, words
 from phasewise.report.view.heading import PHASES, Notice
 from phasewise.report.view.table import Cell, Part, Table, columns, give, say
 
@@ -196,15 +195,15 @@ def notes(found: Results) -> Iterator[str]:
     yield from dict.fromkeys(map(words.clean, said))
 
 
-def recap(found: Results, remedies: Remedies) -> Table:
+def recap(run: Run, found: Results) -> Table:
     """Prefill beside decode."""
-    sides = [_side(found, remedies, name) for name in PHASES]
+    sides = [_side(run, found, name) for name in PHASES]
     names = ("bound", "yardstick", "value", "floor", "fixes")
     lines = tuple((say(name), *(side[i] for side in sides)) for i, name in enumerate(names))
     return Table(title="Recap", columns=columns("", *PHASES), rows=lines)
 
 
-def _side(found: Results, remedies: Remedies, name: Phase) -> tuple[Cell, ...]:
+def _side(run: Run, found: Results, name: Phase) -> tuple[Cell, ...]:
     verdict = phase(found, name)
     if verdict is None:
         return (Cell("not told"), Cell(words.NOTHING), Cell("not told"), Cell(words.NOTHING), Cell("measure first"))
@@ -215,7 +214,7 @@ def _side(found: Results, remedies: Remedies, name: Phase) -> tuple[Cell, ...]:
     floor = words.NOTHING
     if verdict.floor is not None:
         floor = f"{words.amount(verdict.floor)} of {words.amount(verdict.step)}"
-    fixes = [fix for fix in remedies.fixes if fix.phase == name]
+    fixes = [fix for fix in findings.fixes(run) if fix.phase == name]
     named = "; ".join(f"{words.name(fix.name)} ({_buys(fix.buys, fix.saves)})" for fix in fixes[:_MOST])
     return (
         say(words.bound(verdict.bound, verdict.rival)),
