@@ -6,6 +6,8 @@ subtracts the first chunk's tokens instead); raw gaps are called inter-chunk lat
 
 from __future__ import annotations
 
+import re
+
 from phasewise.observe.results import serving
 from phasewise.observe.results.content import Content, Fields
 from phasewise.observe.results.figures import MIXED, OVER_BOTH, between, figure, refused
@@ -14,6 +16,8 @@ from phasewise.record.quantity import Quantity, reported
 from phasewise.record.results import Figure, Reported
 
 FORM = "AIPerf or GenAI-Perf JSON"
+
+_FLAG = re.compile(r"--concurrency[= ](\d{1,9})\b")
 
 UNITS = {"s": 1.0, "sec": 1.0, "seconds": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
 
@@ -41,12 +45,10 @@ def read(content: Content) -> Reported:
     fields = Fields(content, _metrics(content))
     run = _run(fields)
     config = fields.inner("input_config")
-    names = config.inner("endpoint").items("model_names") or config.items("model_names") or config.items("model")
-    named = names[0] if names and isinstance(names[0], str) else config.text("model", "model_name")
     return Reported(
         tool="GenAI-Perf" if _is_genai(fields) else "AIPerf",
         form="JSON",
-        model=named or config.inner("endpoint").text("model"),
+        model=_model(config),
         accelerators=tuple(dict.fromkeys(_gpus(fields))),
         rows=(serving.row(run),),
         checks=serving.checks([run]),
@@ -54,10 +56,8 @@ def read(content: Content) -> Reported:
 
 
 def _is_genai(fields: Fields) -> bool:
-    config = fields.inner("input_config")
-    return bool(config.tree) and (
-        "perf_analyzer" in config.tree or "service_kind" in str(config.tree.get("endpoint", ""))
-    )
+    config = fields.inner("input_config").tree
+    return any(key in config for key in ("perf_analyzer", "service_kind", "formatted_model_name"))
 
 
 def _gpus(fields: Fields) -> list[str]:
@@ -70,10 +70,7 @@ def _gpus(fields: Fields) -> list[str]:
 
 
 def _run(fields: Fields) -> Served:
-    requests, duration = statistic(fields, "request_count"), seconds(fields, "benchmark_duration")
-    rate = statistic(fields, "request_throughput")
-    if duration is None and requests and rate:
-        duration = requests / rate
+    requests = statistic(fields, "request_count")
     most = _concurrency(fields)
     ttft, itl = central(fields, "time_to_first_token"), central(fields, "inter_token_latency")
     alone = most == 1 or (most is None and requests == 1)
@@ -81,8 +78,9 @@ def _run(fields: Fields) -> Served:
         label=f"concurrency {most:,.0f}" if most else "the run",
         prompt=statistic(fields, "input_sequence_length"),
         answer=statistic(fields, "output_sequence_length"),
-        requests=requests or (1.0 if rate else None),
-        duration=duration or (1 / rate if rate else None),
+        requests=requests,
+        duration=seconds(fields, "benchmark_duration"),
+        rate=statistic(fields, "request_throughput"),
         most=most,
         ttft=ttft,
         tpot=between(itl.value, None, None, "s", f"{itl.source}, to the last response") if itl else None,
@@ -93,19 +91,32 @@ def _run(fields: Fields) -> Served:
 
 
 def _concurrency(fields: Fields) -> float | None:
+    """As the configuration says, wherever the version keeps it; else by the command line that it repeats."""
     config = fields.inner("input_config")
+    phases = [Fields(fields.content, one) for one in config.items("phases")]
     for place in (
         config.inner("loadgen"),
         config.inner("perf_analyzer").inner("stimulus"),
         config,
-        config.inner("load"),
+        *(one for one in phases if one.text("name") != "warmup"),
     ):
         value = place.tree.get("concurrency")
         if isinstance(value, list) and len(value) == 1:
             value = value[0]
         if isinstance(value, int | float) and not isinstance(value, bool) and value >= 1:
             return float(value)
-    return None
+    found = _FLAG.search(config.text("cli_command"))
+    return float(found[1]) if found else None
+
+
+def _model(config: Fields) -> str:
+    """As the configuration names it, wherever the version keeps it."""
+    for names in (config.inner("endpoint").items("model_names"), config.items("model_names"), config.items("model")):
+        if names and isinstance(names[0], str):
+            return names[0]
+    for one in config.inner("models").items("items"):
+        return Fields(config.content, one).text("name")
+    return config.text("model", "model_name") or config.inner("endpoint").text("model")
 
 
 def statistic(fields: Fields, name: str, which: str = "avg") -> float | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import stat
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -20,6 +21,9 @@ _HIGHEST = 1e20
 """No time, rate or count of a result is larger, in the unit of any tool: Unix time in ns has 19 digits."""
 
 _SHOWN = 60
+
+_COLOUR = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
+"""What a terminal's output that was saved may hold between its words."""
 
 _MAGIC = {
     b"SQLite format 3": "an SQLite file, as Nsight Systems exports: read it with `phasewise trace`",
@@ -86,7 +90,7 @@ def opened(path: Path) -> Content:
         raise InputError(f"{shown(path)} is written in UTF-16: save it as UTF-8.")
     if b"\0" in data:
         raise InputError(f"{shown(path)} is no text file: name a tool's JSON, JSON lines, CSV, SQL or Markdown.")
-    text = data.decode("utf-8", "replace").removeprefix("\ufeff")
+    text = _COLOUR.sub("", data.decode("utf-8", "replace").removeprefix("\ufeff"))
     if not text.strip():
         raise InputError(f"{shown(path)} is empty: name the file that the tool wrote its results to.")
     start = text.lstrip()[:1]

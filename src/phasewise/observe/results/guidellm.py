@@ -54,13 +54,13 @@ def _run(fields: Fields) -> Served:
     ttft, itl = _central(metrics, "time_to_first_token_ms"), _central(metrics, "inter_token_latency_ms")
     prompt, answer = _mean(metrics, "prompt_token_count"), _mean(metrics, "output_token_count")
     rate = _mean(metrics, "requests_per_second")
-    requests = metrics.inner("request_totals").number("successful") or (1.0 if rate else None)
     return Served(
         label=_label(kind, strategy, most),
         prompt=prompt,
         answer=answer,
-        requests=requests,
-        duration=requests / rate if requests and rate else fields.number("duration"),
+        requests=metrics.inner("request_totals").number("successful"),
+        duration=fields.number("duration"),
+        rate=rate,
         most=most if most or kind != "throughput" else None,
         ttft=ttft,
         tpot=itl

@@ -27,8 +27,8 @@ from phasewise.observe.results.content import Content, opened
 from phasewise.record.results import Reported
 
 READERS: tuple[Reader, ...] = (
-    vllm,
     sglang,
+    vllm,
     sglang_batch,
     vllm_offline,
     aiperf_records,

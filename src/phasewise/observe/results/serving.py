@@ -23,6 +23,7 @@ class Served(NamedTuple):
         label: what tells the run from others.
         prompt, answer: tokens of a request.
         requests, duration: how many were completed in how long.
+        rate: completed a second; ``requests`` over ``duration`` where it is None.
         most: requests in flight at once as the tool was told; None when it set no limit.
         ttft, tpot: see ``Row``.
         total: send to last token.
@@ -38,6 +39,7 @@ class Served(NamedTuple):
     answer: float | None
     requests: float | None = None
     duration: float | None = None
+    rate: float | None = None
     most: float | None = None
     ttft: Quantity | None = None
     tpot: Quantity | None = None
@@ -54,8 +56,10 @@ class Served(NamedTuple):
         return self.most == 1 or (self.most is None and self.requests == 1)
 
     @property
-    def rate(self) -> float | None:
-        """Requests completed a second."""
+    def completed(self) -> float | None:
+        """Requests a second."""
+        if self.rate is not None:
+            return self.rate
         return self.requests / self.duration if self.requests and self.duration else None
 
     @property
@@ -70,7 +74,7 @@ class Served(NamedTuple):
     @property
     def in_flight(self) -> float | None:
         """Mean number of requests in flight: rate times time (Little's law)."""
-        return None if self.rate is None or self.request is None else self.rate * self.request
+        return None if self.completed is None or self.request is None else self.completed * self.request
 
 
 def row(run: Served) -> Row:
@@ -86,7 +90,7 @@ def row(run: Served) -> Row:
         prompt_tokens=run.prompt,
         answer_tokens=run.answer,
         concurrency=_concurrency(run),
-        request_rate=reported(run.rate, "request/s", "completed over the run's time") if run.rate else None,
+        request_rate=reported(run.completed, "request/s", "over the run's time") if run.completed else None,
         ttft=run.ttft,
         tpot=run.tpot,
         figures=run.figures,
@@ -148,9 +152,9 @@ def _batch(run: Served) -> Quantity | None:
     """Requests that decode at once, on average: tokens decoded a second times the time of each."""
     if run.decoding is not None:
         return requests(max(1.0, run.decoding), "mean over the decoding time of all requests, from their own times")
-    if run.rate is None or run.tpot is None or run.answer is None:
+    if run.completed is None or run.tpot is None or run.answer is None:
         return requests(run.most, "as many as may run at once") if run.most else None
-    mean = run.rate * max(0.0, run.answer - 1) * run.tpot.value
+    mean = run.completed * max(0.0, run.answer - 1) * run.tpot.value
     if run.most is not None:
         mean = min(mean, run.most)
     source = "decode tokens a second times TPOT, over the whole run; at most as many as may run at once"

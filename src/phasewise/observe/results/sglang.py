@@ -19,14 +19,13 @@ FORM = "SGLang bench_serving JSON lines"
 _TTFT = "send to the first content, reasoning included"
 _TPOT = "(end of the stream - first content) / (tokens - 1)"
 _ITL = "gap between chunks; the native API spreads it over the chunk's tokens"
+_OWN = ("total_throughput", "total_output_retokenized", "total_output_tokens_retokenized", "mean_e2e_latency_ms")
 _NAMES = {"total_input": "total_input_tokens", "total_output": "total_output_tokens"}
 
 
 def sniff(content: Content) -> bool:
-    """Whether it has SGLang's own sums."""
-    return content.has("request_throughput", "completed") and (
-        content.has("total_throughput") or content.has("total_output_retokenized") or content.has("mean_e2e_latency_ms")
-    )
+    """Whether it has what only SGLang writes."""
+    return content.has("request_throughput", "completed") and any(content.has(name) for name in _OWN)
 
 
 def read(content: Content) -> Reported:
@@ -49,7 +48,7 @@ def run(fields: Fields) -> Served:
     completed = fields.number("completed")
     prompts, answers = (fields.number(*names) for names in _NAMES.items())
     most = fields.number("max_concurrency")
-    ttft, tpot = fields.number("median_ttft_ms", "mean_ttft_ms"), fields.number("median_tpot_ms", "mean_tpot_ms")
+    ttft, tpot = (fields.number(f"median_{name}_ms", f"mean_{name}_ms") for name in ("ttft", "tpot"))
     which = "median" if fields.number("median_ttft_ms") else "mean"
     ended = f"{which} TPOT, up to the end of the stream"
     return Served(

@@ -38,7 +38,6 @@ def read(content: Content) -> Reported:
 
 def _run(top: Fields) -> Served:
     asked, speed, stream = (top.inner(name) for name in ("request_info", "performance", "streaming_metrics"))
-    requests, rate = asked.number("num_requests"), speed.number("request_throughput_req_s")
     together = asked.number("avg_num_concurrent_requests")
     alone = together is not None and together <= 1.0 + 1e-6
     ttft = stream.inner("ttft_percentiles").number("p50") or stream.number("avg_ttft_ms")
@@ -48,8 +47,9 @@ def _run(top: Fields) -> Served:
         label=f"{together:.3g} requests at once" if together else "the run",
         prompt=asked.number("avg_input_length"),
         answer=asked.number("avg_output_length"),
-        requests=requests,
-        duration=requests / rate if requests and rate else speed.number("total_latency_ms", scale=MS),
+        requests=asked.number("num_requests"),
+        duration=speed.number("total_latency_ms", scale=MS),
+        rate=speed.number("request_throughput_req_s"),
         most=1.0 if alone else None,
         ttft=reported(ttft * MS, "s", "TTFT") if ttft else None,
         tpot=reported(tpot * MS, "s", "TPOT") if tpot else None,

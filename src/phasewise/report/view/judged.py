@@ -20,10 +20,12 @@ _MOST = 3
 def subject(run: Run, found: Results) -> str:
     """What was measured by whom, of what, on what."""
     said = found.reported
-    whose = f"{words.name(said.tool)} ({words.name(said.form)})" + (f", {words.name(said.file)}" if said.file else "")
+    whose = "Stated by flags"
+    if said.file:
+        whose = f"Reported by {words.name(said.tool)} ({words.name(said.form)}), {words.name(said.file)}"
     on = heading.subject(run) if run.model or run.machine else f"unjudged: {words.clean(found.why_null)}"
     basis = f"; {words.clean(found.basis)}" if found.basis else ""
-    return f"Reported by {whose}; {on}{basis}."
+    return f"{whose}; {on}{basis}."
 
 
 def notices(found: Results) -> Iterator[Notice]:
