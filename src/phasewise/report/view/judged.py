@@ -83,7 +83,7 @@ def scored(found: Results, name: Phase) -> Iterator[str]:
     against = phases.against(verdict)
     least = "at least " if (step := _step(found, name)) and step.least else ""
     interval = words.interval(verdict.headline)
-    wide = f" ({interval}, by the digits given)" if interval else ""
+    wide = f" ({interval})" if interval else ""
     yield f"{at}: {least}{words.amount(verdict.headline)} {verdict.yardstick.upper()} {against}{wide}"
     yield f"It took {words.amount(verdict.step)} (reported); its floor is {words.amount(verdict.floor)} (predicted)."
 
