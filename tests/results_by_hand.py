@@ -23,6 +23,7 @@ from results_text_by_hand import (
     TOTAL,
     TTFT,
     VLLM_PRINTED,
+    inference_benchmarker,
 )
 
 
@@ -290,31 +291,6 @@ def llama_benchy(concurrency: int = 1) -> dict[str, Any]:
             }
         ],
     }
-
-
-def inference_benchmarker() -> dict[str, Any]:
-    """Hugging Face inference-benchmarker (src/writers.rs)."""
-
-    def result(identity: str) -> dict[str, Any]:
-        return {
-            "id": identity,
-            "executor_type": "ConstantVUs",
-            "config": {"max_vus": 1, "duration": {"secs": 6, "nanos": 0}, "rate": None},
-            "total_requests": RUNS,
-            "total_tokens": RUNS * ANSWER,
-            "total_tokens_sent": RUNS * PROMPT,
-            "token_throughput_secs": ANSWER / TOTAL,
-            "duration_ms": round(RUNS * TOTAL * 1e3),
-            "time_to_first_token_ms": {"p50": TTFT * 1e3, "avg": TTFT * 1e3},
-            "inter_token_latency_ms": {"p50": STEP * 1e3, "avg": STEP * 1e3},
-            "e2e_latency_ms": {"p50": TOTAL * 1e3, "avg": TOTAL * 1e3},
-            "failed_requests": 0,
-            "successful_requests": RUNS,
-            "request_rate": 1 / TOTAL,
-        }
-
-    config = {"tokenizer": "meta-llama/Meta-Llama-3-8B", "max_vus": 1}
-    return {"config": config, "results": [result("warmup"), result("constant@1")], "start_time": "", "system": {}}
 
 
 def ollama() -> dict[str, Any]:
