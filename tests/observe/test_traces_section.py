@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sqlite3
+from pathlib import Path
+
 import msgspec
 import numpy as np
 import pytest
@@ -10,8 +13,10 @@ from hypothesis import strategies as st
 from traces_built import split, trace
 from traces_shared import shared_trace
 
+from phasewise.observe.traces import steps
 from phasewise.observe.traces.events import Counters, Device, LaunchKind, Measured, Source, Totals
 from phasewise.observe.traces.families import rules
+from phasewise.observe.traces.opening import read_all
 from phasewise.observe.traces.section import section
 from phasewise.observe.traces.split import Step
 from phasewise.observe.traces.tables import empty, table
@@ -388,3 +393,22 @@ def test_launches_of_real_files(name: str) -> None:
         assert phase.launches.delay_s == pytest.approx(10.061e-6, abs=1e-9)
         assert phase.launches.graphs_would_save_s is not None
         assert 0.04 < phase.launches.graphs_would_save_s.value < 0.0729  # of the 72.9 ms that the device idles
+
+
+def test_marks_around_no_device_activity_are_steps_with_their_time_on_the_cpu() -> None:
+    """A recording of NVTX alone: what is known is how long the marks lasted."""
+    fixture = Path(__file__).parents[1] / "fixtures" / "traces" / "nsys_cpu_nvtx.sqlite"
+    with sqlite3.connect(f"file:{fixture}?mode=ro&immutable=1", uri=True) as base:
+        rows = base.execute(
+            "SELECT value, COUNT(*), SUM(end - start) FROM NVTX_EVENTS JOIN StringIds ON id = textId GROUP BY value"
+        )
+        planted = {name: (count, length / 1e9) for name, count, length in rows if name in ("prefill", "decode")}
+    marked = read_all([fixture])
+    found = section(marked, steps.split(marked), rules())
+    for name in ("prefill", "decode"):
+        phase = found.phases[name]
+        assert (phase.steps, phase.host_s) == (planted[name][0], pytest.approx(planted[name][1], abs=1e-9))
+        assert phase.union_s is None
+    failed = {check.check for check in found.health if check.status == "failed"}
+    assert "device activity" in failed
+    assert found.missing["union_s"] == "the files hold marks and no device activity"

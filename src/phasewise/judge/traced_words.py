@@ -83,7 +83,9 @@ def answer(traced: Traced) -> str:
     times = {name: phase.gpu_time_s for name, phase in traced.phases.items()}
     total = sum(times.values())
     if total <= 0:
-        return "No kernel of the trace belongs to a step, so no phase owns its time."
+        marked = [f"{name} {show(one.host_s, 's')}" for name, one in traced.phases.items() if one.host_s]
+        said = f" On the CPU its marks last: {', '.join(marked)}." if marked else ""
+        return f"No kernel of the trace belongs to a step, so no phase owns its time.{said}"
     owner = max(times, key=lambda name: times[name])
     present = [name for name, seconds in times.items() if seconds > 0]
     where = "the operators' time" if traced.on_cpu else "the GPU time"

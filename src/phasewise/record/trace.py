@@ -246,6 +246,7 @@ class TracedPhase(msgspec.Struct, frozen=True, kw_only=True):
         median_kernel_s: median kernel; None without kernels.
         kernels_per_step: mean; None without steps.
         requests, tokens: of all steps that say so; None when none does.
+        host_s: sum of the CPU bands that mark its steps; None when nothing marks them.
         families, roles, top: who had the time; roles are empty where they cannot be told.
         gaps, launches: between the kernels; None without a timeline.
         speed_of_light: None when no counters came.
@@ -267,6 +268,7 @@ class TracedPhase(msgspec.Struct, frozen=True, kw_only=True):
     top: tuple[KernelRow, ...]
     gaps: Gaps | None
     launches: LaunchCost | None
+    host_s: float | None = None
     speed_of_light: SpeedOfLight | None = None
     verdict: TraceVerdict | None = None
 

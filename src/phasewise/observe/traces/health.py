@@ -26,6 +26,7 @@ def health(
         *_files(trace),
         _ranks(trace, capture_files(trace, split)),
         *paired(trace, split),
+        *_activity(trace, split),
         _graphs(trace),
         _durations(trace),
         _strays(trace, split),
@@ -45,6 +46,17 @@ def _files(trace: Trace) -> Iterator[Health]:
                 yield Health(check=check, status="failed", detail=f"{source.path}: {fault.detail}")
     if not faults:
         yield Health(check="whole files", status="passed", detail="every file was read to its end")
+
+
+def _activity(trace: Trace, split: Split) -> Iterator[Health]:
+    """Marks around nothing: the profiler was not told to trace the device."""
+    if split.steps and not (len(trace.kernels.start) or len(trace.replays.start) or len(trace.copies.start)):
+        yield Health(
+            check="device activity",
+            status="failed",
+            detail=f"{len(split.steps)} marked steps and no kernel: only their time on the CPU is known; record the "
+            "device too (nsys profile -t cuda,nvtx; ProfilerActivity.CUDA)",
+        )
 
 
 def _ranks(trace: Trace, captures: set[int]) -> Health:

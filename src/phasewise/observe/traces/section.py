@@ -19,13 +19,13 @@ from phasewise.observe.traces.laid import lay
 from phasewise.observe.traces.pairs import capture_files
 from phasewise.observe.traces.speed_of_light import measured_kernels, weighted
 from phasewise.observe.traces.split import Split
-from phasewise.observe.traces.summed import phases, steps
+from phasewise.observe.traces.summed import in_bands, phases, steps
 from phasewise.observe.traces.untimed import measured_phases, untimed_phases
-from phasewise.record.trace import Traced, TraceDevice, TracedPhase, TraceFile, TracePhase
+from phasewise.record.trace import Traced, TraceDevice, TracedPhase, TraceFile, TracePhase, TraceStep
 
 _NO_TIMELINE = "the files hold sums or single kernels and no timeline"
+_NO_DEVICE = "the files hold marks and no device activity"
 _TIMED = (
-    "steps",
     "kernel_union_s",
     "gpu_union_s",
     "union_s",
@@ -59,7 +59,10 @@ def section(
     laid, kind = lay(trace, split), kinds(trace, rules)
     made, machines = steps(trace, split, laid), devices(trace)
     counted = measured_phases(trace, assume)
-    found = phases(trace, split, laid, kind, made) if timed else untimed_phases(trace, rules, counted, assume)
+    if timed:
+        found = phases(trace, split, laid, kind, made)
+    else:
+        found = _marked(untimed_phases(trace, rules, counted, assume), made)
     picture, note = timeline.bars(trace, split, made, kind, bars)
     outside = laid.kernel_phase < 0
     captures = capture_files(trace, split)
@@ -88,6 +91,17 @@ def section(
         missing=_missing(trace, found, timed),
         how=split.how,
     )
+
+
+def _marked(found: dict[TracePhase, TracedPhase], made: Sequence[TraceStep]) -> dict[TracePhase, TracedPhase]:
+    """Phases of files without device activity, with the steps that marks on the CPU tell."""
+    mine = {name: [step for step in made if step.phase == name] for name in found}
+    return {
+        name: msgspec.structs.replace(phase, steps=len(mine[name]), host_s=in_bands(mine[name]))
+        if mine[name]
+        else phase
+        for name, phase in found.items()
+    }
 
 
 def _with_counters(trace: Trace, name: TracePhase, phase: TracedPhase, counted: Sequence[TracePhase]) -> TracedPhase:
@@ -128,13 +142,14 @@ def _over_spans(machines: Sequence[TraceDevice], what: str) -> float | None:
 
 def _missing(trace: Trace, found: dict[TracePhase, TracedPhase], timed: bool) -> dict[str, str]:
     why: dict[str, str] = {}
+    marked = any(phase.steps for phase in found.values())
     if not timed:
-        why |= dict.fromkeys(_TIMED, _NO_TIMELINE)
+        why |= dict.fromkeys(_TIMED if marked else ("steps", *_TIMED), _NO_DEVICE if marked else _NO_TIMELINE)
     elif trace.on_cpu:
         why["launches"] = "operators on a CPU launch nothing"
     elif not len(trace.launches.start):
         why["launches"] = "the files hold no launch calls"
-    if timed and not any(phase.steps for phase in found.values()):
+    if timed and not marked:
         why["phases"] = "no step was found"
     elif timed and not any(phase.roles for phase in found.values()):
         why["roles"] = "no attention kernel was recognised in layers that repeat"

@@ -95,8 +95,15 @@ def phases(
             **rows(Kinds(kind.names, kind.family, kind.of[chosen]), lengths, place[chosen]),
             gaps=gaps(laid.cover.idle[idle_phase == code], between[code]) if mine else None,
             launches=costs.get(name) if mine else None,
+            host_s=in_bands(mine),
         )
     return found
+
+
+def in_bands(steps: Iterable[TraceStep]) -> float | None:
+    """Seconds of the CPU bands that mark some steps; None when nothing marks them."""
+    marked = [step.host_s for step in steps if step.host_s is not None]
+    return sum(marked) if marked else None
 
 
 def _between(split: Split, laid: Laid) -> list[float | None]:

@@ -48,6 +48,7 @@ def _rows(found: Traced) -> tuple[Row, ...]:
         ("steps", _steps),
         (f"{what} per step", _per_step),
         (f"{where} time", _gpu_time),
+        ("marks on the CPU", lambda one: _or_not(said(one.host_s, "s", "sum of the steps' bands"), "no marks")),
         ("busy (union)", _busy),
         (f"median {what.removesuffix('s')}", lambda one: _or_not(said(one.median_kernel_s, "s"))),
         (f"between {what}", lambda one: say(_gaps(one.gaps, one.span_s))),
@@ -78,6 +79,8 @@ def _steps(one: TracedPhase) -> Cell:
 def _per_step(one: TracedPhase) -> Cell:
     if not one.kernels and one.gpu_time_s:
         return say(NOT_LISTED)
+    if one.kernels_per_step is None and not one.kernels:
+        return say(NOT_MEASURED)
     if one.kernels_per_step is None:
         return say(f"{words.count(one.kernels)} in all")
     return Cell(_mean(one.kernels_per_step), said(one.kernels_per_step, "1", "mean over the steps"))
@@ -88,6 +91,8 @@ def _mean(value: float) -> str:
 
 
 def _gpu_time(one: TracedPhase) -> Cell:
+    if not one.gpu_time_s and not one.kernels:
+        return say(NOT_MEASURED)
     each = f", {words.number(one.gpu_time_s / one.steps, 's')} a step" if one.steps > 1 else ""
     return Cell(f"{words.number(one.gpu_time_s, 's')}{each}", said(one.gpu_time_s, "s", "sum of kernels and replays"))
 
