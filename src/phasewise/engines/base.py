@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import msgspec
 
@@ -20,6 +20,13 @@ class Prompt(msgspec.Struct, frozen=True, kw_only=True):
     payload: tuple[int, ...] | str
     tokens: int
     exact: bool
+
+
+class Piece(NamedTuple):
+    """A stretch of a prompt of ``tokens`` tokens: equal keys give equal tokens, in every process."""
+
+    key: tuple[int, ...]
+    tokens: int
 
 
 class Chunk(msgspec.Struct, frozen=True, kw_only=True):

@@ -55,6 +55,11 @@ class EmbeddedEngine:
         """What it is and what it can do, as probed, with the settings that we chose."""
         return self._target
 
+    @property
+    def server(self) -> openai.OpenAIServer:
+        """The server that it is measured through, for many requests at once."""
+        return self._server
+
     def prompt(self, tokens: int) -> Prompt:
         """A new prompt of exactly ``tokens`` token ids."""
         return self._server.prompt(tokens)

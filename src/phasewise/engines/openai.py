@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from phasewise.engines import address
-from phasewise.engines.base import Activity, Answer, Prompt
+from phasewise.engines.base import Activity, Answer, Piece, Prompt
 from phasewise.engines.client import Client
 from phasewise.engines.client import api_key as _key
 from phasewise.engines.exchange import Order
@@ -42,6 +42,15 @@ class OpenAIServer:
         """
         check(tokens, self.target.max_context)
         return self._findings.prompts(tokens)
+
+    def pieced(self, pieces: Sequence[Piece]) -> Prompt:
+        """A prompt of ``pieces``: the same in every process that connected to this server.
+
+        Raises:
+            UsageError: none that long can be, or the server states a shorter context.
+        """
+        check(sum(piece.tokens for piece in pieces), self.target.max_context)
+        return self._findings.prompts.pieced(pieces)
 
     def ask(self, prompt: Prompt, max_tokens: int) -> Answer:
         """Send one request, greedy, that should end by length after ``max_tokens`` tokens; wait for the end.

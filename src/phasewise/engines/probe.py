@@ -7,7 +7,7 @@ from collections.abc import Callable
 import msgspec
 
 from phasewise.engines import endings, forms, metrics, tokenizer
-from phasewise.engines.base import Activity, Answer, Prompt
+from phasewise.engines.base import Activity, Answer
 from phasewise.engines.capabilities import Evidence, capabilities
 from phasewise.engines.client import Client
 from phasewise.engines.dialect import Form
@@ -33,7 +33,7 @@ class Findings(msgspec.Struct, frozen=True, kw_only=True):
 
     target: Target
     form: Form
-    prompts: Callable[[int], Prompt]
+    prompts: TokenIds | Words
     metrics_path: str | None
 
 

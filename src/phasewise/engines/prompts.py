@@ -6,13 +6,13 @@ Never repeated padding: equal tokens skew the routing of mixture-of-experts mode
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib import resources
 
 import msgspec
 import numpy as np
 
-from phasewise.engines.base import Prompt
+from phasewise.engines.base import Piece, Prompt
 from phasewise.engines.text import clean
 from phasewise.errors import UsageError
 
@@ -66,6 +66,13 @@ class TokenIds:
         self._firsts.add(int(ids[0]))
         return Prompt(payload=tuple(ids.tolist()), tokens=len(ids) + self.fixed, exact=True)
 
+    def pieced(self, pieces: Sequence[Piece]) -> Prompt:
+        """A prompt of ``pieces``, one after the other; what the server puts before it is taken off the last."""
+        drawn = [np.random.default_rng(key).integers(self._low, self._high, size=tokens) for key, tokens in pieces]
+        ids = np.concatenate(drawn)
+        ids = ids[: max(1, len(ids) - self.fixed)]
+        return Prompt(payload=tuple(ids.tolist()), tokens=len(ids) + self.fixed, exact=True)
+
 
 class Calibration(msgspec.Struct, frozen=True, kw_only=True):
     """How long a text is to the server.
@@ -102,6 +109,15 @@ class Words:
         words = self.draw(max(1, round((tokens - scale.fixed) / scale.per_word)))
         if scale.count is not None:
             return self._fit(words, tokens, scale.count)
+        return Prompt(payload=" ".join(words), tokens=round(scale.fixed + scale.per_word * len(words)), exact=False)
+
+    def pieced(self, pieces: Sequence[Piece]) -> Prompt:
+        """A prompt of ``pieces``, one after the other, as long as words usually are: the tokenizer is not asked."""
+        scale, words = self._calibration, []
+        for key, tokens in pieces:
+            drawn = np.random.default_rng(key).integers(0, len(WORDS), size=max(1, round(tokens / scale.per_word)))
+            words += [WORDS[index] for index in drawn]
+        words = words[: max(1, len(words) - round(scale.fixed / scale.per_word))]
         return Prompt(payload=" ".join(words), tokens=round(scale.fixed + scale.per_word * len(words)), exact=False)
 
     def draw(self, words: int) -> list[str]:
