@@ -14,7 +14,7 @@ import numpy as np
 
 from phasewise.errors import InputError
 from phasewise.observe.logs.lines import shown
-from phasewise.observe.logs.rows import LARGEST, Block, Head, Ids, Log, Rows
+from phasewise.observe.logs.rows import LARGEST, Block, Head, Ids, Log, Rows, Whole
 
 _Tokens = Annotated[int, msgspec.Meta(ge=0, le=LARGEST)]
 _TOO_LARGE = 2**64 - 1
@@ -84,7 +84,15 @@ def _rows(found: list[_Request], block_ids: Ids | None) -> Rows:
         time=np.fromiter([one.timestamp for one in found], np.float64, n) / 1e3,
         clock="seconds",
         block_ids=block_ids,
+        block_counts=None if block_ids is None else _counts(found),
     )
+
+
+def _counts(found: list[_Request]) -> Whole:
+    """How many block ids each request has."""
+    lists = [bytes(one.hash_ids) for one in found if isinstance(one.hash_ids, msgspec.Raw)]
+    counts = [ids.count(b",") + 1 if ids.translate(None, b"[] \t\r\n") else 0 for ids in lists]
+    return np.array(counts, np.int64)
 
 
 def _ids(found: list[_Request]) -> Ids | None:

@@ -64,11 +64,10 @@ def read(path: Path, tell: Callable[[int], None] = lambda done: None) -> Observe
     kept = Kept()
     for block in blocks:
         if log is None:
-            head = _head(path, block)
-            if head is None:
+            if (head := start(path, block)) is None:
                 continue
-            log = _log(head)
-            block = _from(block, log.line)
+            log = log_of(head)
+            block = log.below(block)
         if block.text:
             kept.add(log.rows(block))
     if log is None:
@@ -81,21 +80,21 @@ def read(path: Path, tell: Callable[[int], None] = lambda done: None) -> Observe
     return found
 
 
-def _head(path: Path, block: Block) -> Head | None:
+def start(path: Path, block: Block) -> Head | None:
+    """The first line of a log that is not blank, if it is in ``block``."""
     for line, text in enumerate(block.text.split(b"\n"), block.line):
         if text.strip():
             return Head(path, line, text.decode("utf-8", "replace").strip())
     return None
 
 
-def _log(head: Head) -> Log:
+def log_of(head: Head) -> Log:
+    """The log that begins so.
+
+    Raises:
+        InputError: no form begins so.
+    """
     for reader in READERS:
         if log := reader(head):
             return log
     raise AssertionError("the last reader refuses what it cannot read")
-
-
-def _from(block: Block, line: int) -> Block:
-    """The part of ``block`` from ``line`` on."""
-    skipped = line - block.line
-    return Block(line, block.text.split(b"\n", skipped)[skipped])

@@ -40,7 +40,8 @@ class Rows(NamedTuple):
     """Requests in the order of the log, one item of each array per request.
 
     ``prompt`` and ``answer`` are tokens, ``time`` seconds (None for a log that does not tell). ``block_ids`` are the
-    ids of the prompts' KV blocks, all requests' one after the other; None where a request has none.
+    ids of the prompts' KV blocks, all requests' one after the other, and ``block_counts`` how many each has; None where
+    a request has none.
     """
 
     prompt: Whole
@@ -48,6 +49,7 @@ class Rows(NamedTuple):
     time: Real | None
     clock: Clock | None
     block_ids: Ids | None = None
+    block_counts: Whole | None = None
 
 
 class Log(NamedTuple):
@@ -56,3 +58,8 @@ class Log(NamedTuple):
     form: str
     line: int
     rows: Callable[[Block], Rows]
+
+    def below(self, block: Block) -> Block:
+        """The part of the first ``block`` that holds rows."""
+        skipped = self.line - block.line
+        return Block(self.line, block.text.split(b"\n", skipped)[skipped])

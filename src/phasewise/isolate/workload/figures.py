@@ -1,0 +1,277 @@
+"""From the merged rows of one trial to its figures. Nothing is averaged over workers: all start from the rows."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from phasewise.isolate.workload import table
+from phasewise.isolate.workload.client import client
+from phasewise.isolate.workload.gaps import Arrived, arrived, gaps
+from phasewise.isolate.workload.goodput import goodput
+from phasewise.isolate.workload.percentiles import spread, weighted
+from phasewise.isolate.workload.window import window
+from phasewise.isolate.workload.worker import Done
+from phasewise.record.load import Limits, Load, LoadPlan, Moment, Rates, Window
+from phasewise.record.quantity import Quantity, measured
+from phasewise.units import Unit
+
+Values = NDArray[np.float64]
+
+MOMENTS = 12
+"""Stretches that a run is shown in."""
+
+GROWN = 1.5
+"""A mean number in flight in the last third of the window, over that of the first, above which it was not steady ..."""
+
+GROWN_BY = 2.0
+"""... when it is also more by this many."""
+
+_COLUMNS = (
+    "request, user, due_s, connect_s, sent_s, ttft_s, tpot_s, ended_s, prompt_tokens, cached_tokens, "
+    "prompt_tokens_planned, status, error"
+)
+
+
+class Rows(NamedTuple):
+    """The requests of a trial in the order in which they were due, an element each, NaN for what did not come."""
+
+    due: Values
+    sent: Values
+    connect: Values
+    ttft: Values
+    tpot: Values
+    ended: Values
+    prompt: Values
+    cached: Values
+    user: Values
+    failed: NDArray[np.bool_]
+    reasons: tuple[str, ...]
+
+    @property
+    def first(self) -> Values:
+        """When the first token came."""
+        return self.sent + self.ttft
+
+    @property
+    def ttft_from_due(self) -> Values:
+        """First token since the request was due."""
+        return self.first - self.due
+
+
+def rows(folder: Path, trial: int) -> Rows:
+    """Read the requests of ``trial``.
+
+    Raises:
+        OSError: they cannot be read.
+    """
+    found = table.read(folder, "requests", _COLUMNS, f"trial = {trial}")
+    due = _real(found["due_s"])
+    order = np.argsort(due, kind="stable")
+    errors = [found["error"][i] for i in order]
+    prompt = _real(found["prompt_tokens"])
+    prompt = np.where(np.isfinite(prompt), prompt, _real(found["prompt_tokens_planned"]))
+    return Rows(
+        due=due[order],
+        sent=_real(found["sent_s"])[order],
+        connect=_real(found["connect_s"])[order],
+        ttft=_real(found["ttft_s"])[order],
+        tpot=_real(found["tpot_s"])[order],
+        ended=_real(found["ended_s"])[order],
+        prompt=prompt[order],
+        cached=_real(found["cached_tokens"])[order],
+        user=_real(found["user"])[order],
+        failed=np.array([error is not None for error in errors], np.bool_),
+        reasons=tuple(
+            _reason(str(error), status)
+            for error, status in zip(errors, _real(found["status"])[order], strict=True)
+            if error is not None
+        ),
+    )
+
+
+def _real(values: NDArray[Any]) -> Values:
+    return values.astype(np.float64)
+
+
+def _reason(error: str, status: float) -> str:
+    return f"HTTP {status:.0f}" if np.isfinite(status) and status != 200 else error
+
+
+def figures(
+    folder: Path, plan: LoadPlan, done: Sequence[Done], limits: Limits | None, *, trial: int = 0, trims: bool = True
+) -> Load:
+    """The section of one trial.
+
+    Raises:
+        OSError: the rows cannot be read.
+    """
+    seen = rows(folder, trial)
+    missing: dict[str, str] = {}
+    load = Load(
+        plan=plan,
+        sent=len(seen.due),
+        failed=int(seen.failed.sum()),
+        unsent=sum(one.unsent for one in done),
+        reasons=dict(Counter(seen.reasons).most_common()),
+        window=None,
+        client=client(done, _slip(seen), seen.ttft[~seen.failed & np.isfinite(seen.ttft)]) if done else None,
+        missing=missing,
+    )
+    if seen.failed.all():
+        return msgspec.structs.replace(load, missing={"window": "no request was answered"})
+    stretch = window(
+        due=seen.due, first=seen.first, ended=seen.ended, user=seen.user, seconds=plan.seconds, trims=trims
+    )
+    inside = (seen.due >= stretch.begin_s) & (seen.due <= stretch.end_s)
+    counted = inside & ~seen.failed
+    came = _arrived(folder, trial)
+    between = gaps(came)
+    within = (between.at_s >= stretch.begin_s) & (between.at_s <= stretch.end_s)
+    flown = _in_flight(seen)
+    if limits is None:
+        missing["goodput"] = "no limits were given: --ttft and --tpot"
+    if not within.any():
+        missing["itl"] = missing["icl"] = "no two reads of one answer brought tokens"
+    return msgspec.structs.replace(
+        load,
+        window=stretch,
+        ttft=spread(seen.ttft[counted], "s", "TTFT from send"),
+        ttft_from_due=spread(seen.ttft_from_due[counted], "s", "TTFT from when it was due"),
+        client_queue=spread((seen.sent - seen.due)[counted], "s", "time from due to sent, connecting included"),
+        tpot=spread(seen.tpot[counted], "s", "TPOT of requests"),
+        itl=weighted(
+            between.seconds[within] / between.tokens[within], between.tokens[within], "s", "gap over tokens, per token"
+        ),
+        icl=spread(between.seconds[within], "s", "gap between reads"),
+        e2e=spread((seen.ended - seen.sent)[counted], "s", "send to end"),
+        rates=_rates(seen, stretch, came),
+        cached=_cached(seen, counted),
+        goodput=goodput(
+            seen.ttft_from_due[inside], seen.tpot[inside], seen.failed[inside], limits, stretch.end_s - stretch.begin_s
+        )
+        if limits
+        else None,
+        steady=_steady(flown, stretch) if trims else None,
+        moments=_moments(seen, came, flown),
+    )
+
+
+def _slip(seen: Rows) -> Values:
+    """How much later than due each was sent, without the time that connecting took."""
+    slip = seen.sent - seen.due - seen.connect
+    return slip[np.isfinite(slip)]
+
+
+def _arrived(folder: Path, trial: int) -> Arrived:
+    columns = "request, read, at_s, tokens, shows_text"
+    found = table.read(folder, "chunks", columns, f"trial = {trial}")
+    return arrived(
+        found["request"].astype(np.int64),
+        _real(found["at_s"]),
+        found["read"].astype(np.int64),
+        _real(found["tokens"]),
+        found["shows_text"].astype(np.bool_),
+    )
+
+
+def _rates(seen: Rows, stretch: Window, came: Arrived) -> Rates | None:
+    seconds = stretch.end_s - stretch.begin_s
+    if seconds <= 0:
+        return None
+
+    def per_second(total: float, unit: Unit, what: str) -> Quantity:
+        return measured(total / seconds, unit, what)
+
+    def inside(at: Values) -> NDArray[np.bool_]:
+        return np.asarray((at >= stretch.begin_s) & (at <= stretch.end_s))
+
+    answered = ~seen.failed
+    return Rates(
+        offered=per_second(float(inside(seen.due).sum()), "request/s", "due in the window"),
+        requests=per_second(float((answered & inside(seen.ended)).sum()), "request/s", "ended in the window"),
+        tokens_in=per_second(
+            float(np.nansum(seen.prompt[inside(seen.first)])), "token/s", "prompts whose first token came in the window"
+        ),
+        tokens_out=per_second(float(came.tokens[inside(came.at_s)].sum()), "token/s", "came in the window")
+        if len(came.tokens)
+        else None,
+    )
+
+
+def _cached(seen: Rows, counted: NDArray[np.bool_]) -> Quantity | None:
+    known = counted & np.isfinite(seen.cached)
+    total = float(seen.prompt[known].sum())
+    if not total:
+        return None
+    return Quantity(
+        value=float(seen.cached[known].sum()) / total,
+        unit="1",
+        provenance="reported",
+        source="prompt tokens from the server's cache, of those of the window's requests",
+    )
+
+
+def _in_flight(seen: Rows) -> tuple[Values, Values]:
+    """When the number of requests in flight changes, and what it is from then on."""
+    begins = np.where(np.isfinite(seen.sent), seen.sent, seen.due)
+    ends = np.where(np.isfinite(seen.ended), seen.ended, np.nanmax(np.concatenate([seen.ended, seen.due])))
+    at = np.concatenate([begins, np.maximum(ends, begins)])
+    change = np.repeat([1.0, -1.0], len(begins))
+    order = np.argsort(at, kind="stable")
+    return at[order], np.cumsum(change[order])
+
+
+def _mean_in_flight(flown: tuple[Values, Values], begin: float, end: float) -> float:
+    at, number = flown
+    edges = np.clip(np.concatenate([[begin], at, [end]]), begin, end)
+    return float((np.diff(edges) * np.concatenate([[0.0], number])).sum() / (end - begin))
+
+
+def _steady(flown: tuple[Values, Values], stretch: Window) -> bool | None:
+    third = (stretch.end_s - stretch.begin_s) / 3
+    if third <= 0:
+        return None
+    first = _mean_in_flight(flown, stretch.begin_s, stretch.begin_s + third)
+    last = _mean_in_flight(flown, stretch.end_s - third, stretch.end_s)
+    return not (last > GROWN * first and last > first + GROWN_BY)
+
+
+def _moments(seen: Rows, came: Arrived, flown: tuple[Values, Values]) -> tuple[Moment, ...]:
+    end = float(np.nanmax(np.concatenate([seen.ended, seen.due])))
+    begin = min(0.0, float(seen.due.min()))
+    if not end > begin:
+        return ()
+    edges = np.linspace(begin, end, MOMENTS + 1)
+    found = []
+    for left, right in itertools.pairwise(edges):
+        last = right == edges[-1]
+        due = (seen.due >= left) & ((seen.due < right) | last)
+        good = due & ~seen.failed
+        tokens = came.tokens[(came.at_s >= left) & ((came.at_s < right) | last)].sum()
+        place = int(np.searchsorted(flown[0], right, side="right")) - 1
+        found.append(
+            Moment(
+                begin_s=float(left),
+                end_s=float(right),
+                due=int(due.sum()),
+                failed=int((due & seen.failed).sum()),
+                in_flight=int(flown[1][place]) if place >= 0 else 0,
+                ttft_s=_median(seen.ttft_from_due[good]),
+                tpot_s=_median(seen.tpot[good]),
+                tokens_out_per_s=float(tokens) / float(right - left) if len(came.tokens) else None,
+            )
+        )
+    return tuple(found)
+
+
+def _median(values: Values) -> float | None:
+    values = values[np.isfinite(values)]
+    return float(np.median(values)) if len(values) else None
