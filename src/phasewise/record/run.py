@@ -17,6 +17,7 @@ from phasewise.errors import InputError
 from phasewise.record.calibration import Calibrated
 from phasewise.record.envelope import Envelope
 from phasewise.record.judgement import Judgement
+from phasewise.record.load import Load
 from phasewise.record.machine import Machine
 from phasewise.record.model import ModelFacts
 from phasewise.record.observation import Observation
@@ -59,6 +60,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     judgement: Judgement | None = None
     remedies: Remedies | None = None
     traced: Traced | None = None
+    load: Load | None = None
 
 
 def new_id(target: str, now: datetime | None = None) -> str:

@@ -10,6 +10,7 @@ from typing import Literal
 import msgspec
 
 from phasewise.errors import UsageError
+from phasewise.record.load import LoadPlan
 from phasewise.record.logs import Logs
 from phasewise.record.results import Results
 from phasewise.record.run import PAGE, Run
@@ -46,8 +47,23 @@ def profiled(run: Run, folder: Path, unsaved: dict[str, str], *, as_json: bool, 
     return f"not saved in {folder}: {why}; what was measured is in the report on stdout." if why else ""
 
 
-traced = profiled
-"""The same for `phasewise trace`: a run with a trace has forms of its own, which `again` and `_page` choose."""
+traced = loaded = profiled
+"""The same for `phasewise trace` and `load`: such runs have forms of their own, which `again` and `_page` choose."""
+
+
+def load_plan(plan: LoadPlan, *, dry: bool, as_json: bool) -> None:
+    """Print what a load run is going to send; where stdout is for the JSON of the run, on stderr."""
+    from phasewise.report import terminal
+    from phasewise.report.terminal.load import plan as text
+
+    if not as_json:
+        terminal.print_report(text(plan, dry=dry))
+    elif dry:
+        from phasewise.report.json.load import plan as tree
+
+        document(tree(plan))
+    elif sys.stderr is not None:
+        sys.stderr.write(terminal.to_text(text(plan, dry=dry)))
 
 
 def again(run: Run, folder: Path | None, form: Form, *, full: bool = False) -> None:
@@ -56,6 +72,8 @@ def again(run: Run, folder: Path | None, form: Form, *, full: bool = False) -> N
         write(_page(run))
     elif run.traced is not None:
         _traced(run, folder, form, full)
+    elif run.load is not None:
+        _loaded(run, folder, form)
     elif form == "json":
         from phasewise.report import json
 
@@ -86,7 +104,27 @@ def _traced(run: Run, folder: Path | None, form: Form, full: bool) -> None:
         write(marked(run))
 
 
+def _loaded(run: Run, folder: Path | None, form: Form) -> None:
+    if form == "json":
+        from phasewise.report.json.load import load as tree
+
+        document(tree(run))
+    elif form == "text":
+        from phasewise.report import terminal
+        from phasewise.report.terminal.load import load as text
+
+        terminal.print_report(text(run, folder))
+    else:
+        from phasewise.report.markdown.load import load as marked
+
+        write(marked(run))
+
+
 def _page(run: Run) -> str:
+    if run.load is not None:
+        from phasewise.report.html import load as loaded_page
+
+        return loaded_page.render(run)
     if run.traced is not None:
         from phasewise.report.html import traced as page
 

@@ -31,7 +31,7 @@ _PIPE = 1 << 20
 class Book:
     """Takes what a loop saw; its child writes parts into ``folder``/rows.
 
-    One per worker. ``begin`` says which trial the next rows are of, and the ``perf_counter`` second that is its zero.
+    One per worker and trial; ``begin`` says which, and the ``perf_counter`` second that is its zero.
 
     Raises:
         OSError: the child cannot be started.
@@ -58,7 +58,6 @@ class Book:
 
     def begin(self, trial: int, start: float) -> None:
         """What comes now is of ``trial``, whose times count from ``start``."""
-        self._gather()
         self._trial, self._start = trial, start
 
     def sink(self, key: int, arrivals: Arrivals) -> None:

@@ -16,6 +16,10 @@ _OWN, _SHARED = 0, 1
 """Name spaces of pieces: a request's own tokens, and blocks that several prompts begin with."""
 
 
+WARMUP_S = 600.0
+"""No warm-up request is sent later than this."""
+
+
 class Bounds(msgspec.Struct, frozen=True, kw_only=True):
     """What a run may cost: requests, tokens (prompts and whole answers together), and seconds in which it sends."""
 
@@ -129,6 +133,14 @@ def open_loop(arrivals: Arrivals, shapes: tuple[Shape, ...], bounds: Bounds, *, 
     due = arrivals.due(bounds.seconds, bounds.requests + 1, random)  # one more tells whether the bound cut
     prompt, answer = draw(shapes, len(due), random)
     return bounded(_plan(prompt, answer, due, bounds, salt), bounds)
+
+
+def warmup(plan: Plan, count: int) -> Plan:
+    """The first ``count`` requests of ``plan`` with other content, sent one after the other."""
+    first = plan.take(np.arange(min(count, len(plan))))
+    return msgspec.structs.replace(
+        first, keys=np.arange(len(first)), due_s=None, users=1, seconds=WARMUP_S, salt=plan.salt + (1 << 60)
+    )
 
 
 def bounded(plan: Plan, bounds: Bounds) -> Plan:

@@ -37,9 +37,11 @@ def window(*, due: Values, first: Values, ended: Values, user: Values, seconds: 
         rule = "open loop: from one median request after the first arrival to the last arrival"
     if not end - begin >= LEAST * max(end_of_all, 1e-9):
         return _all(due, end_of_all, "all requests: all were running in less than a tenth of the run")
-    return Window(begin_s=begin, end_s=end, rule=rule, requests=int(((due >= begin) & (due <= end)).sum()))
+    return Window(
+        begin_s=float(begin), end_s=float(end), rule=rule, requests=int(((due >= begin) & (due <= end)).sum())
+    )
 
 
 def _all(due: Values, end: float, rule: str) -> Window:
     begin = min(0.0, float(due.min())) if len(due) else 0.0
-    return Window(begin_s=begin, end_s=end, rule=rule, requests=len(due))
+    return Window(begin_s=float(begin), end_s=float(end), rule=rule, requests=len(due))

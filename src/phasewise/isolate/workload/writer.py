@@ -92,7 +92,7 @@ class _Parts:
         self._requests, self._chunks = [], []
 
     def _part(self, table: str, columns: dict[str, NDArray[Any]], types: dict[str, str]) -> None:
-        path = self._folder / f"{table}-{self._worker:03}-{self._number:06}.parquet"
+        path = self._folder / f"{table}-{self._worker:03}-{os.getpid()}-{self._number:06}.parquet"
         partial = path.with_suffix(".partial")
         self._connection.register("part", columns)
         cast = ", ".join(f"{name}::{kind} AS {name}" for name, kind in types.items())

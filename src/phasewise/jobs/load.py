@@ -1,0 +1,279 @@
+"""The job behind `phasewise load`: a plan, a server, rows beside the run, figures and a verdict."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from phasewise.engines.base import Engine
+from phasewise.engines.embedded import EmbeddedEngine
+from phasewise.engines.openai import OpenAIServer
+from phasewise.errors import InputError, Interrupted, UsageError
+from phasewise.isolate.workload import seek, table
+from phasewise.isolate.workload.book import Book
+from phasewise.isolate.workload.figures import figures
+from phasewise.isolate.workload.plan import Bounds, Plan, warmup, within
+from phasewise.isolate.workload.rows import WARMUP
+from phasewise.isolate.workload.worker import Done, Worker
+from phasewise.jobs.envelope import envelope, identity
+from phasewise.jobs.stopping import Stop, stopping
+from phasewise.jobs.target import Connection, open_engine
+from phasewise.jobs.workload import Progress, Sending, Workload
+from phasewise.record.envelope import Status
+from phasewise.record.load import Limits, Load, LoadPlan, Trial
+from phasewise.record.run import RUNS, Run, claimed, save
+from phasewise.record.target import Target
+
+LEAD_S = 0.05
+"""From all being ready to the start."""
+
+
+class Options(msgspec.Struct, frozen=True, kw_only=True):
+    """What to send and where; see `phasewise load --help`."""
+
+    target: str | None = None
+    sending: Sending
+    limits: Limits | None = None
+    find_rate: bool = False
+    warmup: int = 4
+    drain_s: float = 60.0
+    connections: int = 4096
+    connection: Connection = Connection()
+    out: Path = RUNS
+
+
+class Finished(msgspec.Struct, frozen=True, kw_only=True):
+    """A run, its folder, the exit code that it deserves, and why a file could not be saved, by name."""
+
+    run: Run
+    folder: Path
+    exit_code: int
+    unsaved: dict[str, str]
+
+
+class Prepared:
+    """A plan that nothing was sent of.
+
+    Raises:
+        UsageError: flags or a log that make no plan.
+    """
+
+    def __init__(self, options: Options, progress: Progress = lambda doing, done: None) -> None:
+        if options.find_rate and (options.limits is None or options.sending.rate is None):
+            raise UsageError("--find-rate looks for the highest rate that holds limits: give --rate to start at, and "
+                             "--ttft, --tpot or both.")  # fmt: skip
+        if options.find_rate and options.sending.arrivals in ("burst", "ramp"):
+            raise UsageError("--find-rate needs a steady rate: --arrivals constant, poisson or gamma.")
+        self.options = options
+        self.workload = Workload(options.sending, progress)
+        self.plan = self._first()
+        self.words = self._words(self.plan, 0)
+
+    def _first(self) -> Plan:
+        options = self.options
+        if not options.find_rate or options.limits is None or options.sending.rate is None:
+            return self.workload.plan()
+        rate = options.sending.rate
+        return self.workload.plan(rate=rate, bounds=spent(options.sending.bounds, rate, options.limits, 0, 0, 0.0))
+
+    def fitted(self, target: Target) -> tuple[Plan, LoadPlan]:
+        """The plan without what the server's context cannot hold.
+
+        Raises:
+            UsageError: nothing is left.
+        """
+        plan, out = within(self.plan, target.max_context)
+        if not len(plan):
+            raise UsageError(f"no request fits the context of {target.max_context:,} that the server states.")
+        return plan, self._words(plan, out)
+
+    def _words(self, plan: Plan, left_out: int) -> LoadPlan:
+        options = self.options
+        words = self.workload.words(plan, drain_s=options.drain_s, warmup=options.warmup, left_out=left_out)
+        if not options.find_rate:
+            return words
+        bounds = options.sending.bounds
+        note = (
+            f"This is the first of up to {seek.MOST_TRIALS} trials; all of them together stay within "
+            f"{bounds.requests:,} requests, {bounds.tokens:,} tokens and {bounds.seconds:g} s of sending."
+        )
+        return msgspec.structs.replace(words, notes=(*words.notes, note))
+
+
+def spent(bounds: Bounds, rate: float, limits: Limits, requests: int, tokens: int, seconds: float) -> Bounds:
+    """The bounds of one trial: what it needs, within what is left of those of the run."""
+    return Bounds(
+        requests=bounds.requests - requests,
+        tokens=bounds.tokens - tokens,
+        seconds=min(seek.seconds(rate, limits), bounds.seconds - seconds),
+    )
+
+
+def load(prepared: Prepared, progress: Progress) -> Finished:
+    """Send the plan and save the run. Ctrl-C, SIGTERM or a failure ends the sending, not the run.
+
+    Raises:
+        PhasewiseError: before anything was sent.
+    """
+    started, options = time.perf_counter(), prepared.options
+    with claimed(identity(options.target or "embedded"), options.out) as folder:
+        progress("probing the server", 0.0)
+        engine = open_engine(options.target, options.connection)
+        try:
+            with stopping() as stop:
+                run = _Run(prepared, engine, folder, stop, progress, started)
+                try:
+                    return run.finish(*run.measure())
+                except OSError as error:
+                    why = error.strerror or str(error)
+                    raise InputError(f"{folder} cannot be written to ({why}): give --out a folder that can.") from None
+        finally:
+            engine.close()
+
+
+class _Run:
+    """One load run as it goes."""
+
+    def __init__(
+        self, prepared: Prepared, engine: Engine, folder: Path, stop: Stop, progress: Progress, started: float
+    ) -> None:
+        self.prepared, self.engine, self.folder = prepared, engine, folder
+        self.stop, self.progress, self.started = stop, progress, started
+        self.options, self.workload = prepared.options, prepared.workload
+        self.plan, self.words = prepared.fitted(engine.target)
+        if isinstance(engine, EmbeddedEngine):
+            self.server = engine.server
+        else:
+            assert isinstance(engine, OpenAIServer)
+            self.server = engine
+
+    def measure(self) -> tuple[Load, Sequence[Done]]:
+        """Send, and make figures of the rows.
+
+        Raises:
+            OSError: rows cannot be written or read.
+            Interrupted: nothing was sent.
+        """
+        nothing = Load(plan=self.words, sent=0, failed=0, unsent=0, reasons={}, window=None)
+        save(self._record(nothing, "interrupted", "phasewise ended before it could say why"), self.folder)
+        if self.options.warmup:
+            first = warmup(self.plan, self.options.warmup)
+            self._send(first, WARMUP, self.options.drain_s, "warming up")
+        if self.stop():
+            (self.folder / "run.json").unlink()
+            table.merge(self.folder)
+            raise Interrupted("Interrupted: only the warm-up was sent.", self.stop.error)
+        if self.options.find_rate:
+            found, done = self._seek()
+        else:
+            done = self._send(self.plan, 0, self.options.drain_s, "sending")
+            self.progress("adding up", 1.0)
+            found = self._figures(done, 0)
+        table.merge(self.folder)
+        files = tuple(f"{name}.parquet" for name in table.TABLES if (self.folder / f"{name}.parquet").exists())
+        return msgspec.structs.replace(found, rows=files), done
+
+    def finish(self, found: Load, done: Sequence[Done]) -> Finished:
+        """Save the run and say how it ended."""
+        status, reason, code = self._ending(found, done)
+        run = self._record(found, status, reason)
+        unsaved = {}
+        try:
+            save(run, self.folder)
+        except OSError as error:
+            unsaved["run.json"] = error.strerror or str(error)
+        return Finished(run=run, folder=self.folder, exit_code=code, unsaved=unsaved)
+
+    def _send(self, plan: Plan, trial: int, drain_s: float, doing: str) -> tuple[Done, ...]:
+        begun, whole = time.perf_counter(), max(plan.seconds, 1e-9)
+
+        def tell(sent: int, ended: int) -> None:
+            share = len(plan) and ended / len(plan)
+            self.progress(
+                f"{doing}: {sent:,} sent, {ended:,} answered",
+                min(1.0, max(share, (time.perf_counter() - begun) / whole)),
+            )
+
+        with Book(self.folder) as book:
+            worker = Worker(
+                self.server,
+                plan,
+                book,
+                trial=trial,
+                drain_s=drain_s,
+                most=self.options.connections,
+                stopped=self.stop,
+                tell=tell,
+            )
+            worker.prepare()
+            return (worker.run(time.perf_counter() + LEAD_S),)
+
+    def _figures(self, done: Sequence[Done], trial: int) -> Load:
+        words, limits = self.words, self.options.limits
+        return figures(self.folder, words, done, limits, trial=trial, trims=self.workload.steady)
+
+    def _seek(self) -> tuple[Load, Sequence[Done]]:
+        """Trials until the rate is found; the figures are those of the highest rate that held, else of the last."""
+        limits, bounds = self.options.limits, self.options.sending.bounds
+        assert limits is not None
+        assert self.options.sending.rate is not None
+        seen: dict[int, tuple[Load, Sequence[Done]]] = {}
+        used = [0, 0, 0.0]
+
+        def attempt(rate: float, number: int) -> Trial | None:
+            left = spent(bounds, rate, limits, int(used[0]), int(used[1]), used[2])
+            short = left.seconds < seek.seconds(rate, limits)
+            if self.stop() or left.requests < 1 or left.tokens < 1 or (short and seen):
+                return None
+            plan, _ = within(self.workload.plan(rate=rate, bounds=left, trial=number), self.engine.target.max_context)
+            if not len(plan):
+                return None
+            drain = seek.drain(limits, int(plan.answer.max()), self.options.drain_s)
+            done = self._send(plan, number, drain, f"trial {number + 1}, {rate:.3g} requests a second")
+            used[:] = used[0] + len(plan), used[1] + sum(plan.tokens), used[2] + plan.seconds
+            found = self._figures(done, number)
+            seen[number] = found, done
+            if found.goodput is None or self.stop():
+                return None
+            return Trial(
+                number=number,
+                rate=rate,
+                requests=found.sent,
+                failed=found.failed,
+                goodput=found.goodput,
+                achieved=found.rates.requests.value if found.rates else 0.0,
+            )
+
+        trials, outcome = seek.seek(attempt, self.options.sending.rate)
+        held = [trial for trial in trials if trial.rate == outcome.held]
+        best = held[0].number if held else max(seen)
+        found, done = seen[best]
+        return msgspec.structs.replace(found, trials=trials, found=outcome), done
+
+    def _record(self, found: Load, status: Status, reason: str) -> Run:
+        name = self.engine.target.name
+        return Run(
+            envelope=envelope("load", name, self.started, status=status, reason=reason, identity=self.folder.name),
+            target=self.engine.target,
+            load=found,
+        )
+
+    def _ending(self, found: Load, done: Sequence[Done]) -> tuple[Status, str, int]:
+        """Status, reason and exit code."""
+        if self.stop.by == signal.SIGTERM:
+            return "interrupted", "ended by SIGTERM", 143
+        if self.stop():
+            return "interrupted", "interrupted by Ctrl-C", 130
+        for one in done:
+            if one.ending == "failing" and found.goodput is None:
+                return "partial", one.why, 3
+        if found.window is None:
+            return "partial", found.missing.get("window", "nothing was measured"), 3
+        if found.client is not None and not found.client.believed:
+            return "complete", "", 3
+        breaks = found.found is None and found.goodput is not None and found.goodput.holds == "breaks"
+        return "complete", "", 1 if breaks else 0
