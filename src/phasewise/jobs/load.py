@@ -144,6 +144,7 @@ class _Run:
         self.prepared, self.engine, self.folder = prepared, engine, folder
         self.stop, self.progress, self.started = stop, progress, started
         self.options, self.workload = prepared.options, prepared.workload
+        self.gave_out = ""
         self.plan, self.words = prepared.fitted(engine.target)
         if isinstance(engine, EmbeddedEngine):
             self.server = engine.server
@@ -237,6 +238,8 @@ class _Run:
             used[:] = used[0] + len(plan), used[1] + sum(plan.tokens), used[2] + plan.seconds
             found = self._figures(done, number)
             seen[number] = found, done
+            if found.goodput is None:
+                self.gave_out = f"no request of a trial at {rate:.3g} requests a second was answered"
             if found.goodput is None or self.stop():
                 return None
             return Trial(
@@ -268,11 +271,11 @@ class _Run:
             return "interrupted", "ended by SIGTERM", 143
         if self.stop():
             return "interrupted", "interrupted by Ctrl-C", 130
-        for one in done:
-            if one.ending == "failing" and found.goodput is None:
-                return "partial", one.why, 3
         if found.window is None:
-            return "partial", found.missing.get("window", "nothing was measured"), 3
+            why = [one.why for one in done if one.why]
+            return "partial", why[0] if why else found.missing.get("window", "nothing was measured"), 3
+        if self.gave_out:
+            return "partial", self.gave_out, 3
         if found.client is not None and not found.client.believed:
             return "complete", "", 3
         breaks = found.found is None and found.goodput is not None and found.goodput.holds == "breaks"

@@ -176,7 +176,7 @@ class Workload:
             )
         if plan.texts:
             notes.append(
-                "Prompts are the log's own words, for the server to count; their tokens are estimated (4 characters each)."
+                "Prompts are the log's own words; their tokens are estimated, 4 characters each."
             )
         return notes
 
