@@ -57,8 +57,8 @@ def logged(**fields: object) -> Logged:
     return Logged(**(found | fields))  # type: ignore[arg-type]
 
 
-def replayed(part: Slice = Slice(), **fields: object) -> Plan:
-    return replay(logged(**fields), part, Bounds(), seed=0, salt=5)
+def replayed(part: Slice | None = None, **fields: object) -> Plan:
+    return replay(logged(**fields), part or Slice(), Bounds(), seed=0, salt=5)
 
 
 def test_a_log_at_its_times_in_order() -> None:

@@ -61,7 +61,7 @@ def test_an_overloaded_server_is_not_steady_and_breaks_ttft_first(tmp_path: Path
 
 
 def test_the_highest_rate_of_a_single_server(tmp_path: Path) -> None:
-    # Constant arrivals at 20 ms of service: no queue below 50 a second, and one that grows by 5% of the time above 52.5.
+    # Constant arrivals at 20 ms of service: no queue below 50 a second, one that grows by 5% of the time at 52.5.
     with SimulatedServer(QUEUE) as server:
         sending = Sending(
             rate=30, arrivals="constant", prompt="20", answer="1", bounds=Bounds(seconds=120, requests=5000)
@@ -77,7 +77,7 @@ def test_the_highest_rate_of_a_single_server(tmp_path: Path) -> None:
     assert found.found.broke >= 49
     assert found.found.broke / found.found.held <= 1.1
     assert {trial.goodput.first for trial in found.trials} == {"ttft"}
-    assert len({row for row in rows(done.folder, "requests", "trial")}) == len(found.trials)
+    assert len(set(rows(done.folder, "requests", "trial"))) == len(found.trials)
 
 
 def test_a_closed_loop_decodes_at_its_batch(tmp_path: Path) -> None:

@@ -60,11 +60,11 @@ def test_the_shared_mooncake_trace() -> None:
 
 def test_sharegpt_takes_the_first_two_turns(tmp_path: Path) -> None:
     talks = [
-        {"id": "a", "conversations": [{"from": "human", "value": "x" * 40}, {"from": "gpt", "value": "y" * 81}, {"from": "human", "value": "z"}]},
+        {"id": "a", "conversations": [{"from": "human", "value": value} for value in ("x" * 40, "y" * 81, "z")]},
         {"id": "b", "conversations": [{"from": "human", "value": "alone"}]},
         {"id": "c"},
         {"id": "d", "conversations": [{"from": "human", "value": "hi"}, {"from": "gpt", "value": "ho"}]},
-    ]  # fmt: skip
+    ]
     found = requests(write(tmp_path / "s.json", json.dumps(talks, indent=1)))
     assert found.form == "ShareGPT JSON"
     assert found.prompt.tolist() == [10, 1]

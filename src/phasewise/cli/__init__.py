@@ -18,6 +18,7 @@ try:  # half of the start is this, and Ctrl-C then is no reason for a traceback 
     from phasewise.cli.calibrate import calibrate
     from phasewise.cli.ceilings import ceilings
     from phasewise.cli.judge import judge
+    from phasewise.cli.load import load
     from phasewise.cli.logs import logs
     from phasewise.cli.models import models
     from phasewise.cli.predict import predict
@@ -33,11 +34,7 @@ except KeyboardInterrupt:
 # typer carries its own copy of click from some release on, so its base error is reached through a public one.
 _CommandLineError: type[Exception] = typer.BadParameter.__mro__[2]
 
-<<<<<<< HEAD
-VERBS = (profile, predict, trace, judge, logs, report, ceilings, calibrate, simulate, models, accelerators)
-=======
-VERBS = (profile, predict, load, trace, logs, report, ceilings, calibrate, simulate, models, accelerators)
->>>>>>> f2df7d4 (phasewise load: job, command, report)
+VERBS = (profile, predict, load, trace, judge, logs, report, ceilings, calibrate, simulate, models, accelerators)
 """Every verb, in the order of --help. A new one is a file in this folder and a name here."""
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)

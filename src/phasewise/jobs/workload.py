@@ -97,6 +97,7 @@ class Workload:
             drain_s=drain_s,
             warmup=warmup,
             seed=self.sending.seed,
+            users=plan.users,
             cut=plan.cut,
             notes=tuple(self._notes(plan, left_out)),
         )
@@ -175,9 +176,7 @@ class Workload:
                 f"Equal hash_ids are equal blocks of {plan.blocks.tokens} tokens: {again:.1%} of the blocks come again."
             )
         if plan.texts:
-            notes.append(
-                "Prompts are the log's own words; their tokens are estimated, 4 characters each."
-            )
+            notes.append("Prompts are the log's own words; their tokens are estimated, 4 characters each.")
         return notes
 
 

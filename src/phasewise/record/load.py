@@ -26,6 +26,7 @@ class LoadPlan(msgspec.Struct, frozen=True, kw_only=True):
         drain_s: the time that what is in the air may take after that.
         warmup: requests before the start that no figure uses.
         seed: of arrivals and lengths; the prompts' content is of this run alone.
+        users: of a closed loop; 0 in an open one.
         cut: which bounds took something away; empty for none.
         notes: what else a reader should know, a sentence each.
     """
@@ -39,6 +40,7 @@ class LoadPlan(msgspec.Struct, frozen=True, kw_only=True):
     drain_s: float
     warmup: int
     seed: int
+    users: int = 0
     cut: str = ""
     notes: tuple[str, ...] = ()
 
@@ -199,3 +201,8 @@ class Load(msgspec.Struct, frozen=True, kw_only=True):
     client: Client | None = None
     rows: tuple[str, ...] = ()
     missing: dict[str, str] = {}
+
+    @property
+    def waited(self) -> Spread | None:
+        """TTFT as a user has it: from when the request was due; of a closed loop, which has no schedule, from send."""
+        return self.ttft if self.plan.users else self.ttft_from_due

@@ -1,8 +1,8 @@
 """Rows on their way out of the timing process: handed to a child through a pipe, never waited for.
 
-A thread would do the same work under the same interpreter lock: numpy and duckdb calls of milliseconds each then stand
-between a token and its stamp, or a request and its due time (benchmarks/load_rows.py measures both). A child takes
-another core, and it outlives us: what was handed over is written even when this process is killed.
+A thread would do the same work under our interpreter lock and die with us. A child takes another core (this process
+pays 0.1% of one for it, a thread costs it 0.8%: benchmarks/load_rows.py), and it outlives us: what was handed over is
+written even when this process is killed.
 """
 
 from __future__ import annotations

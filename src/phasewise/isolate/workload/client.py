@@ -18,11 +18,11 @@ MOST_SLIP_S = 5e-3
 """p99 of how much later than due a request was sent, connecting left out ..."""
 
 MOST_SLIP = 0.1
-"""... or this part of the median TTFT, whichever is more."""
+"""... or this part of the median TTFT (closed loop: of the median request), whichever is more."""
 
 
-def client(done: Sequence[Done], slip: NDArray[np.float64], ttft: NDArray[np.float64]) -> Client:
-    """The worst of all workers; ``slip`` (n,) and ``ttft`` (n,) in seconds, one per request.
+def client(done: Sequence[Done], slip: NDArray[np.float64], pace_s: float) -> Client:
+    """The worst of all workers; ``slip`` (n,) in seconds, one per request, should be small against ``pace_s``.
 
     The lag from the kernel's stamp to the read is told and not judged: it is in no time, and where it delays a request
     it is in that one's slip.
@@ -30,11 +30,10 @@ def client(done: Sequence[Done], slip: NDArray[np.float64], ttft: NDArray[np.flo
     cpu = max((one.lateness.cpu_share for one in done), default=0.0)
     lags = [one.lateness.lag_p99_s for one in done if one.lateness.lag_p99_s is not None]
     slip_p99 = float(np.percentile(slip, 99)) if len(slip) else None
-    median = float(np.median(ttft)) if len(ttft) else 0.0
     faults = []
     if cpu > MOST_CPU:
         faults.append(f"it used {cpu:.0%} of a core")
-    if slip_p99 is not None and slip_p99 > max(MOST_SLIP_S, MOST_SLIP * median):
+    if slip_p99 is not None and slip_p99 > max(MOST_SLIP_S, MOST_SLIP * pace_s):
         faults.append(f"it sent requests {show(slip_p99, 's')} late (p99)")
     seen = f"{cpu:.0%} of a core"
     if slip_p99 is not None:

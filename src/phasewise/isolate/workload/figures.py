@@ -122,7 +122,7 @@ def figures(
         unsent=sum(one.unsent for one in done),
         reasons=dict(Counter(seen.reasons).most_common()),
         window=None,
-        client=client(done, _slip(seen), seen.ttft[~seen.failed & np.isfinite(seen.ttft)]) if done else None,
+        client=client(done, _slip(seen), _pace(seen, plan)) if done else None,
         missing=missing,
     )
     if seen.failed.all():
@@ -155,12 +155,16 @@ def figures(
         rates=_rates(seen, stretch, came),
         cached=_cached(seen, counted),
         goodput=goodput(
-            seen.ttft_from_due[inside], seen.tpot[inside], seen.failed[inside], limits, stretch.end_s - stretch.begin_s
+            (seen.ttft if plan.users else seen.ttft_from_due)[inside],
+            seen.tpot[inside],
+            seen.failed[inside],
+            limits,
+            stretch.end_s - stretch.begin_s,
         )
         if limits
         else None,
         steady=_steady(flown, stretch) if trims else None,
-        moments=_moments(seen, came, flown),
+        moments=_moments(seen, came, flown, closed=bool(plan.users)),
     )
 
 
@@ -168,6 +172,13 @@ def _slip(seen: Rows) -> Values:
     """How much later than due each was sent, without the time that connecting took."""
     slip = seen.sent - seen.due - seen.connect
     return slip[np.isfinite(slip)]
+
+
+def _pace(seen: Rows, plan: LoadPlan) -> float:
+    """The time that a late request must be small against: TTFT; of a closed loop, where it is a pause, the whole."""
+    times = seen.ended - seen.sent if plan.users else seen.ttft
+    times = times[~seen.failed & np.isfinite(times)]
+    return float(np.median(times)) if len(times) else 0.0
 
 
 def _arrived(folder: Path, trial: int) -> Arrived:
@@ -244,7 +255,7 @@ def _steady(flown: tuple[Values, Values], stretch: Window) -> bool | None:
     return not (last > GROWN * first and last > first + GROWN_BY)
 
 
-def _moments(seen: Rows, came: Arrived, flown: tuple[Values, Values]) -> tuple[Moment, ...]:
+def _moments(seen: Rows, came: Arrived, flown: tuple[Values, Values], *, closed: bool) -> tuple[Moment, ...]:
     end = float(np.nanmax(np.concatenate([seen.ended, seen.due])))
     begin = min(0.0, float(seen.due.min()))
     if not end > begin:
@@ -264,7 +275,7 @@ def _moments(seen: Rows, came: Arrived, flown: tuple[Values, Values]) -> tuple[M
                 due=int(due.sum()),
                 failed=int((due & seen.failed).sum()),
                 in_flight=int(flown[1][place]) if place >= 0 else 0,
-                ttft_s=_median(seen.ttft_from_due[good]),
+                ttft_s=_median(seen.first[good] - (seen.sent if closed else seen.due)[good]),
                 tpot_s=_median(seen.tpot[good]),
                 tokens_out_per_s=float(tokens) / float(right - left) if len(came.tokens) else None,
             )

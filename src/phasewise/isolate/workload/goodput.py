@@ -16,7 +16,7 @@ PART = 0.9
 
 
 def goodput(ttft: Values, tpot: Values, failed: NDArray[np.bool_], limits: Limits, seconds: float) -> Goodput:
-    """Of requests in order of time, ``seconds`` long: TTFT from when each was due, NaN where there is none.
+    """Of requests in order of time, ``seconds`` long: TTFT as its user had it, NaN where there is none.
 
     A request that failed, or that has no first token, meets nothing; one of a single token has no TPOT to break.
     """

@@ -18,14 +18,17 @@ from phasewise.isolate.workload.book import Book
 from phasewise.isolate.workload.plan import Plan
 from phasewise.isolate.workload.rows import Asked
 
-AHEAD_BYTES = 16 << 20
-"""Bodies of requests that are made before they are due; later ones are made between looks at the sockets."""
+AHEAD_BYTES, AHEAD = 16 << 20, 2000
+"""Bytes of bodies, and requests, that are made before they are due; later ones between looks at the sockets."""
 
 AHEAD_S = 1.0
 """What is due within this is made, whatever it weighs."""
 
 _MAKE_S, _LOOK_S = 1e-3, 0.02
 """At most so long a stretch of making requests, and of listening, before the other has its turn."""
+
+_PUSH_S, _TELL_S = 0.05, 0.1
+"""Rows are handed on, and progress is told, this often."""
 
 MOST_IN_A_ROW = 50
 """Requests that may fail one after the other before the worker gives up: no server is hammered with what it refuses."""
@@ -106,9 +109,14 @@ class Worker:
         self._start = 0.0
         self._said = ""
 
+    @property
+    def _room(self) -> bool:
+        """Whether more requests may lie ready."""
+        return self._bytes < AHEAD_BYTES and len(self._sizes) < AHEAD
+
     def prepare(self) -> None:
         """Make the first requests, as many as may lie ready. Costs time, so it comes before the start is agreed on."""
-        while self._unmade and self._bytes < AHEAD_BYTES and not self._stopped():
+        while self._unmade and self._room and not self._stopped():
             self._make()
 
     def run(self, start: float) -> Done:
@@ -140,7 +148,7 @@ class Worker:
     def _drive(self) -> Ending:
         end = self._start + self._plan.seconds
         last = end if self._plan.due_s is None or not len(self._plan) else self._start + float(self._plan.due_s[-1])
-        told = 0.0
+        told = pushed = 0.0
         while True:
             now = time.perf_counter()
             if self._stopped():
@@ -154,8 +162,10 @@ class Worker:
             busy = self._feed(now, end)
             for exchange in self._loop.step(time.perf_counter() + (_MAKE_S if busy else _LOOK_S)):
                 self._take(exchange)
-            self._book.push()
-            if now - told > 0.1:
+            if now - pushed > _PUSH_S:
+                self._book.push()
+                pushed = now
+            if now - told > _TELL_S:
                 self._tell(self._ended + self._loop.in_flight, self._ended)
                 told = now
 
@@ -185,7 +195,7 @@ class Worker:
 
     def _wanted(self, now: float) -> bool:
         """Whether the next request should be made now."""
-        if self._bytes < AHEAD_BYTES:
+        if self._room:
             return True
         place = self._unmade[0]
         if self._plan.due_s is not None:

@@ -67,7 +67,7 @@ def _sought(found: Load) -> str:
 
 
 def _figures(found: Load) -> str:
-    ttft, tpot, rates = found.ttft_from_due, found.tpot, found.rates
+    ttft, tpot, rates = found.waited, found.tpot, found.rates
     parts = [
         f"TTFT {words.amount(ttft.points['p50'])} (p50) and {words.amount(ttft.points['p99'])} (p99)" if ttft else ""
     ]
@@ -130,7 +130,7 @@ def notices(run: Run) -> tuple[Notice, ...]:
 def plan(found: LoadPlan) -> Iterator[str]:
     """The plan, a sentence each."""
     tokens = f"{found.prompt_tokens:,} tokens in and up to {found.answer_tokens:,} out"
-    most = "up to " if found.arrivals.startswith("closed") else ""
+    most = "up to " if found.users else ""
     yield f"{plan_line(found)}."
     yield f"{most.capitalize() if most else ''}{found.requests:,} requests, {tokens}, sent within {found.seconds:g} s."
     if found.warmup:
@@ -181,7 +181,7 @@ def _ends(point: Quantity) -> str:
 
 
 def _enough(found: Load) -> str:
-    spread = found.ttft_from_due
+    spread = found.waited
     if spread is None:
         return ""
     short = [f"p{p} ({n} needed)" for p, n in _NEEDED.items() if spread.points[f"p{p}"].high is None]
@@ -189,7 +189,7 @@ def _enough(found: Load) -> str:
         return ""
     alike = ""
     if spread.effective < 0.95 * spread.count:
-        alike = f", which tell as much as {spread.effective:,.0f} independent ones"
+        alike = f", which tell as much as {spread.effective:,.0f} independent ones,"
     return f"{spread.count:,} requests{alike} are too few to bound {words.listed(short)} from above."
 
 
@@ -245,7 +245,7 @@ def facts(found: Load) -> Iterator[str]:
         yield f"{words.share(found.cached.value)} of the prompt tokens came from the server's prefix cache (reported)."
     if found.client is not None:
         yield f"Client: {words.clean(found.client.detail)}."
-    if found.unsent and not found.plan.arrivals.startswith("closed"):
+    if found.unsent and not found.plan.users:
         yield f"{found.unsent:,} requests of the plan were not sent."
     if found.rows:
         yield f"Rows: {words.listed(found.rows)} beside run.json."
@@ -304,7 +304,7 @@ def next_step(found: Load, target: str) -> str:
 def recap(found: Load) -> Table:
     """Prefill (and queue) beside decode."""
     good = found.goodput
-    spreads = found.ttft_from_due, found.tpot
+    spreads = found.waited, found.tpot
     given = (good.limits.ttft_s, good.limits.tpot_s) if good else (None, None)
     met = (good.met_ttft, good.met_tpot) if good else (None, None)
     sides: dict[str, tuple[str, ...]] = {
