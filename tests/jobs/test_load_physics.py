@@ -29,21 +29,20 @@ def section(done: Finished) -> Load:
 
 
 def test_a_single_server_queues_as_lindley_says(tmp_path: Path) -> None:
-    # One request at a time, 20 ms each: M/D/1 at 70%. Lindley's recursion on the times at which requests were due is
+    # One request at a time, 20 ms each: M/D/1 at 70%. Lindley's recursion on the times at which requests were sent is
     # exact for this very run; over many runs its mean is S + rho S / 2(1 - rho) = 43.3 ms.
     with SimulatedServer(QUEUE) as server:
-        sending = Sending(rate=35, prompt="20", answer="1", bounds=Bounds(seconds=10), seed=3)
+        sending = Sending(rate=35, prompt="20", answer="1", bounds=Bounds(seconds=8), seed=3)
         found = section(done := run(server, tmp_path, sending))
-    seen = rows(done.folder, "requests", "due_s, ttft_s, sent_s - due_s, tpot_s, error")
-    assert len(seen) == found.sent > 300
+    seen = sorted(rows(done.folder, "requests", "sent_s, ttft_s, tpot_s, error"))
+    assert len(seen) == found.sent > 200
     assert all(error is None and tpot is None for *_, tpot, error in seen)
     expected = lindley([sent for sent, *_ in seen], SERVICE)
-    measured = np.array([ttft + queue for _, ttft, queue, _, _ in seen])
+    measured = np.array([ttft for _, ttft, _, _ in seen])
     assert np.median(measured - expected) == pytest.approx(0, abs=2e-3)
     assert measured.mean() == pytest.approx(expected.mean(), rel=0.15)
     assert found.ttft_from_due is not None
     assert found.ttft_from_due.mean.value == pytest.approx(43.3e-3, rel=0.5)
-    assert found.ttft_from_due.points["p50"].value == pytest.approx(float(np.median(expected)), rel=0.1)
     assert found.tpot is None
     assert found.itl is None
 
@@ -60,6 +59,7 @@ def test_an_overloaded_server_is_not_steady_and_breaks_ttft_first(tmp_path: Path
     assert found.rates.requests.value == pytest.approx(1 / SERVICE, rel=0.1)
 
 
+@pytest.mark.slow
 def test_the_highest_rate_of_a_single_server(tmp_path: Path) -> None:
     # Constant arrivals at 20 ms of service: no queue below 50 a second, one that grows by 5% of the time at 52.5.
     with SimulatedServer(QUEUE) as server:
