@@ -80,6 +80,8 @@ def test_bounds_limits_and_the_document(tmp_path: Path, capsys: pytest.CaptureFi
         found = document(capsys, *arguments, "--ttft", "2s", "--tpot", "1s", code=(0, 3))
         assert run(["report", str(next(tmp_path.iterdir())), "--as", "html"]) == 0
         page = capsys.readouterr().out
+        assert run(["report", str(next(tmp_path.iterdir())), "--as", "markdown"]) == 0
+        marked = capsys.readouterr().out
     assert found["plan"]["requests"] == found["sent"] == 45
     assert found["plan"]["cut"] == "--requests 45"
     assert found["goodput"]["met"] == 1
@@ -90,6 +92,8 @@ def test_bounds_limits_and_the_document(tmp_path: Path, capsys: pytest.CaptureFi
     assert {"requests.parquet", "chunks.parquet"} == set(found["rows"])
     assert found["verdict"]["text"] in page
     assert "<svg" in page
+    assert marked.startswith("**")
+    assert "### Recap" in marked
 
 
 def test_limits_that_break_are_exit_code_1(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

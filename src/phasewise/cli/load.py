@@ -161,7 +161,7 @@ def load(
         return 0
     with bar() as progress:
         done = job(prepared, progress)
-    unsaved = show.loaded(done.run, done.folder, done.unsaved, as_json=as_json)
+    unsaved = show.loaded(done.run, done.folder, done.unsaved, as_json=as_json, full=False)
     return done.exit_code if not unsaved else say(unsaved, done.exit_code or 3)
 
 
