@@ -290,15 +290,16 @@ def trials(found: Load) -> Table:
 
 def next_step(found: Load, target: str) -> str:
     """What to do next."""
-    where = words.name(target)
+    where = words.name(target) if ":" in target else ""  # none is the embedded engine
     if found.window is None:
-        return f"See why with one request at a time: phasewise profile {where}"
+        return f"See why with one request at a time: phasewise profile {where}".rstrip()
     if found.client is not None and not found.client.believed:
         return "Run the client on an idle machine, or with fewer users or a lower rate, and measure again."
     if found.goodput is None:
         return "State what users may wait: --ttft 500ms --tpot 50ms"
     phase = "prefill" if found.goodput.first == "ttft" else "decode"
-    return f"See what {phase} alone is bound by: phasewise profile {where} --phase {phase}"
+    command = " ".join(part for part in ("phasewise profile", where, "--phase", phase) if part)
+    return f"See what {phase} alone is bound by: {command}"
 
 
 def recap(found: Load) -> Table:
