@@ -2,4 +2,28 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from phasewise.mark.instrument import instrument
+    from phasewise.mark.phase import phase
+
 __version__ = "0.1.0"
+__all__ = ["__version__", "instrument", "phase"]
+
+_LAZY = {"phase": "phasewise.mark.phase", "instrument": "phasewise.mark.instrument"}
+
+
+def __getattr__(name: str) -> object:
+    """Import what the user's own code is marked with when it is first asked for."""
+    if name not in _LAZY:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    import importlib
+
+    value = getattr(importlib.import_module(_LAZY[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LAZY})
