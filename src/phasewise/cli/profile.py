@@ -16,7 +16,7 @@ def profile(
         str | None,
         typer.Argument(
             metavar="TARGET",
-            help="A server's URL, or gguf:FILE; none: the embedded engine with its bundled model on this machine.",
+            help="A server's URL, gguf:FILE or hf:DIR; none: the embedded engine with its bundled model, here.",
         ),
     ] = None,
     model: Annotated[
@@ -54,8 +54,17 @@ def profile(
     timeout: Annotated[
         float, typer.Option("--timeout", min=0.1, help="Seconds without an event until a server counts as stalled.")
     ] = 60.0,
-    threads: Annotated[int | None, typer.Option("--threads", min=1, help="Threads of the embedded engine.")] = None,
-    context: Annotated[int, typer.Option("--context", min=64, help="Context of the embedded engine, tokens.")] = 4096,
+    threads: Annotated[int | None, typer.Option("--threads", min=1, help="Threads of our own engine.")] = None,
+    context: Annotated[int, typer.Option("--context", min=64, help="Context of our own engine, tokens.")] = 4096,
+    device: Annotated[
+        Literal["auto", "cpu", "cuda"], typer.Option("--device", help="Where hf:DIR runs; auto: a GPU if there is one.")
+    ] = "auto",
+    dtype: Annotated[
+        Literal["auto", "bf16", "fp16", "fp32"], typer.Option("--dtype", help="What hf:DIR runs in; auto: as it says.")
+    ] = "auto",
+    random_weights: Annotated[
+        bool, typer.Option("--random-weights", help="Run hf:DIR by its config.json alone, on random weights.")
+    ] = False,
     out: Annotated[Path | None, typer.Option("--out", help="Folder for the run [default: ./phasewise-runs].")] = None,
     full: flags.Full = False,
     as_json: flags.Json = False,
@@ -83,7 +92,14 @@ def profile(
         lengths=flags.numbers(lengths),
         max_prompt=max_prompt,
         connection=Connection(
-            served_model=served_model, insecure=insecure, stall_s=timeout, threads=threads, context=context
+            served_model=served_model,
+            insecure=insecure,
+            stall_s=timeout,
+            threads=threads,
+            context=context,
+            device=device,
+            dtype=dtype,
+            random_weights=random_weights,
         ),
         out=out or RUNS,
     )

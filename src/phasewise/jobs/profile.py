@@ -23,6 +23,7 @@ from phasewise.jobs.target import Connection, is_ours, model_file, open_engine
 from phasewise.judge.case import Ask, Case
 from phasewise.judge.judge import judge
 from phasewise.judge.trust import contradictions
+from phasewise.model.formats import SIXTEEN
 from phasewise.model.load import load
 from phasewise.model.model import Model
 from phasewise.predict.predict import predict
@@ -145,11 +146,13 @@ def _what_runs(
 ) -> tuple[Model | None, Machine | None, str]:
     """Model and machine, and why a utilisation cannot be given when one of them is unknown."""
     file = model_file(options.target)
-    model = stated or (load(str(file)) if file else None)
+    model = stated or (_as_run(file, engine.target) if file else None)
+    on_gpu = engine.target.settings.get("device", "cpu").startswith("cuda")
     if file and machine is None:
-        # Our own engine computes on the CPU of this machine, whatever else is in it.
-        machine = ceilings.with_measured(detect.this_cpu(), lambda doing, done: progress(doing, done))
-    if file and machine is not None and machine.local:
+        # Our own engine computes on the CPU of this machine, whatever else is in it, unless it says that it does not.
+        here = detect.this_machine() if on_gpu else detect.this_cpu()
+        machine = ceilings.with_measured(here, lambda doing, done: progress(doing, done))
+    if file and machine is not None and machine.local and not on_gpu:
         machine = _with_threads(machine, options.connection.threads)
     missing = []
     if model is None:
@@ -162,6 +165,14 @@ def _what_runs(
         dtypes = " or ".join(model.compute)
         return model, machine, f"no rate is known for {dtypes} on {machine.name}: give --peak and --bandwidth"
     return model, machine, ""
+
+
+def _as_run(file: Path, target: Target) -> Model:
+    """The model in ``file``, in the dtype that it runs in: a model in process may have been given another."""
+    model, dtype = load(str(file)), target.settings.get("dtype")
+    if dtype is None or dtype == model.weights_format or model.weights_format not in SIXTEEN:
+        return model
+    return load(str(file), weights=dtype, kv=dtype)
 
 
 def _with_threads(machine: Machine, threads: int | None) -> Machine:

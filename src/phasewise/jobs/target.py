@@ -6,44 +6,51 @@ from pathlib import Path
 
 import msgspec
 
-from phasewise.engines import address, embedded, openai
+from phasewise.engines import address, embedded, openai, torch_local
 from phasewise.engines.base import Engine
 from phasewise.errors import UsageError
+from phasewise.record.local import Device, Dtype, Settings
 
 
 class Connection(msgspec.Struct, frozen=True, kw_only=True):
-    """How to reach a server, and how to run our own engine."""
+    """How to reach a server, and how to run our own engine; the last three are for a transformers model in process."""
 
     served_model: str | None = None
     insecure: bool = False
     stall_s: float = 60.0
     threads: int | None = None
     context: int = 4096
+    device: Device = "auto"
+    dtype: Dtype = "auto"
+    random_weights: bool = False
 
 
 def is_ours(target: str | None) -> bool:
-    """Whether ``target`` is an engine that we start: none given, or ``gguf:FILE``."""
+    """Whether ``target`` is an engine that we start: none given, ``gguf:FILE`` or ``hf:DIR``."""
     return target is None or not address.is_url(target)
 
 
 def model_file(target: str | None) -> Path | None:
-    """The GGUF that our own engine runs; None for a server."""
+    """The GGUF, or the directory of a transformers model, that our own engine runs; None for a server."""
     if target is None:
         return embedded.bundled_model()
-    return Path(target.removeprefix("gguf:")) if target.startswith("gguf:") else None
+    prefix = next((prefix for prefix in ("gguf:", "hf:") if target.startswith(prefix)), None)
+    return None if prefix is None else Path(target.removeprefix(prefix))
 
 
 def open_engine(target: str | None, connection: Connection) -> Engine:
     """Connect to a server or start our own engine.
 
     Raises:
-        UsageError: a target that is neither URL nor ``gguf:FILE``.
+        UsageError: a target that is neither URL nor ``gguf:FILE`` nor ``hf:DIR``.
         EngineError: it cannot be reached or started.
     """
     if is_ours(target):
         file = model_file(target)
-        if file is None or target == "gguf:":
+        if file is None or target in ("gguf:", "hf:"):
             raise UsageError(_unknown(target or ""))
+        if target is not None and target.startswith("hf:"):
+            return torch_local.start(_settings(file, connection), context=connection.context)
         return embedded.start(None if target is None else file, threads=connection.threads, context=connection.context)
     assert target is not None
     return openai.connect(
@@ -51,11 +58,22 @@ def open_engine(target: str | None, connection: Connection) -> Engine:
     )
 
 
+def _settings(directory: Path, connection: Connection) -> Settings:
+    return Settings(
+        directory=str(directory),
+        device=connection.device,
+        dtype=connection.dtype,
+        threads=connection.threads,
+        random_weights=connection.random_weights,
+    )
+
+
 def _unknown(target: str) -> str:
     if target in ("gguf:", "hf:"):
-        return f"{target!r} names no file: write gguf:FILE."
-    if target.startswith("hf:"):
-        return f"{target!r}: measuring a transformers model in process is not there yet; serve it and give its URL."
+        return f"{target!r} names nothing: write gguf:FILE or hf:DIR."
     if target.endswith(".gguf"):
         return f"{target!r} is no target: write gguf:{target}."
-    return f"{target!r} is no target: give a URL (http://127.0.0.1:8000), gguf:FILE, or nothing for the bundled model."
+    return (
+        f"{target!r} is no target: give a URL (http://127.0.0.1:8000), gguf:FILE, hf:DIR, or nothing for the bundled "
+        "model."
+    )

@@ -20,6 +20,7 @@ from phasewise.mark.band import listened, opened
 from phasewise.mark.call import Call, read
 from phasewise.mark.clock import Clock, clock
 from phasewise.mark.label import Label, Seen, after, label
+from phasewise.mark.profiled import Profile, profile
 from phasewise.record.marks import step_name
 
 Lengths = Callable[..., tuple[Sequence[int], Sequence[int]]]
@@ -108,6 +109,14 @@ class Instrument:
             yield self._timed
         finally:
             self._timed = None
+
+    def profile(self, *, prompt_tokens: int = 512, answer_tokens: int = 64, batch: int = 1) -> Profile:
+        """Both phases of a transformers model, each alone, in loops of at least 200 ms; ``phasewise.judged`` judges it.
+
+        Raises:
+            UsageError: no decoder of transformers, one in training mode, or numbers that cannot be.
+        """
+        return profile(self._model, prompt_tokens, answer_tokens, batch)
 
     def _hook(self, module: Any) -> None:
         """Hang the marks on ``module``, and on what calls it compiled."""
