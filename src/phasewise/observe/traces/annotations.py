@@ -14,6 +14,7 @@ import re
 from collections.abc import Callable
 from typing import NamedTuple
 
+from phasewise.record import marks
 from phasewise.record.trace import Tokens, TracePhase
 
 
@@ -164,8 +165,18 @@ def _tensorrt(found: re.Match[str]) -> Mark:
     )
 
 
+def _phasewise(found: re.Match[str]) -> Mark | None:
+    """A mark of `phasewise.mark`: its format lies in `record.marks`."""
+    named = marks.read(found[0])
+    if named is None:
+        return None
+    return Mark(
+        "phasewise", named.phase, named.prefill, named.decode, speculative=named.speculative, exact=named.step
+    )
+
+
 def _own(found: re.Match[str]) -> Mark | None:
-    """A range that the user, llama.cpp or phasewise's own marks opened; tokens and requests where it names them."""
+    """A range that the user or llama.cpp opened; tokens and requests where it names them."""
     word, rest = found["word"].lower(), (found["rest"] or "").lower()
     if not _COUNTING.issuperset(_WORD.findall(rest)):
         return None
@@ -189,7 +200,7 @@ def _first(patterns: tuple[str, ...], text: str) -> str | None:
 
 _LONGEST = 500
 _MAYBE = re.compile(
-    r"(?i)execute_|step\[|profilerstep#|\[executor\]|(?:\w+[:./ ]+)?(?:llama_)?"
+    r"(?i)execute_|step\[|profilerstep#|phasewise:step |\[executor\]|(?:\w+[:./ ]+)?(?:llama_)?"
     r"(?:pre-?fill|decod|generat|prompt|context|extend|mixed|token_gen|(?:target_)?verify)"
 )
 """What any mark begins with: millions of other names are turned away here."""
@@ -227,6 +238,7 @@ _DIALECTS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], Mark | None]],
         ),
         _tensorrt,
     ),
+    (re.compile(rf"{marks.PREFIX}.*"), _phasewise),
     (re.compile(r"ProfilerStep#\d+$"), lambda _: Mark("PyTorch profiler", "unknown", exact=False)),
     (re.compile(r"llama_decode\b"), lambda _: Mark("llama.cpp", "unknown")),
     (
