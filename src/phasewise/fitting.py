@@ -148,9 +148,11 @@ def median_interval(samples: Sequence[float], scatter: Scatter | None = None, co
     sqrt(pi/2n), the error of a median of many; that of a few is smaller. Never narrower than from the least sample to
     the greatest: pooled scatter leaves stragglers out. Without ``scatter`` it is the samples' own.
     """
+    from scipy.special import bdtr
+
     ordered = np.sort(np.asarray(samples, dtype=float))
     n, middle = len(ordered), float(np.median(ordered))
-    tails = np.cumsum([math.comb(n, k) for k in range(n // 2)]) / 2.0**n
+    tails = bdtr(np.arange(n // 2), n, 0.5)
     rank = int(np.searchsorted(2 * tails, 1 - confidence, side="right"))
     if rank:
         return Interval(middle, float(ordered[rank - 1]), float(ordered[n - rank]))
