@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from phasewise.mark.instrument import instrument
-    from phasewise.mark.phase import phase
-
 __version__ = "0.1.0"
-__all__ = ["__version__", "instrument", "phase"]
 
-_LAZY = {"phase": "phasewise.mark.phase", "instrument": "phasewise.mark.instrument"}
+# Loaded when first asked for; __init__.pyi tells type checkers what they are.
+
+_LAZY = {
+    "phase": "phasewise.mark.phase",
+    "instrument": "phasewise.mark.instrument",
+    "judged": "phasewise.jobs.in_process",
+}
 
 
 def __getattr__(name: str) -> object:

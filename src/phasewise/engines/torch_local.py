@@ -218,7 +218,9 @@ class _Child:
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         if not line.endswith(b"\n"):
-            raise Unreachable(f"The engine's process died ({self._last_words()}): see whether the model fits into memory.")
+            raise Unreachable(
+                f"The engine's process died ({self._last_words()}): see whether the model fits into memory."
+            )
         try:
             return msgspec.json.decode(line, type=Said)
         except msgspec.DecodeError:

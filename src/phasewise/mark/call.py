@@ -9,6 +9,7 @@ The arguments are known by the names that transformers, flash-attention and gpt-
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 _IDS = ("decoder_input_ids", "input_ids", "inputs_embeds", "idx", "tokens")
@@ -105,13 +106,13 @@ def _packed(arguments: Mapping[str, Any], starts: Any, tokens: int, cache: Any, 
         return Call(max(new, default=0), past, True, len(new), sum(new), new, context, logits, cache)
     longest = _first(arguments, _LONGEST)
     width = longest if type(longest) is int else None
-    past = 0 if cache is None and _first(arguments, _START_KEYS) is None else None
-    return Call(width, past, True, starts.shape[0] - 1, tokens, None, None, logits, cache)
+    empty = cache is None and _first(arguments, _START_KEYS) is None
+    return Call(width, 0 if empty else None, True, starts.shape[0] - 1, tokens, None, None, logits, cache)
 
 
 def _lengths(starts: Any) -> tuple[int, ...] | None:
     values = None if starts is None else _values(starts)
-    return None if values is None else tuple(b - a for a, b in zip(values, values[1:], strict=False))
+    return None if values is None else tuple(b - a for a, b in pairwise(values))
 
 
 def _restarts(arguments: Mapping[str, Any]) -> tuple[int, ...] | None:
@@ -123,7 +124,7 @@ def _restarts(arguments: Mapping[str, Any]) -> tuple[int, ...] | None:
     if values is None or values.count(0) < 2:
         return None
     begins = [index for index, value in enumerate(values) if value == 0] + [len(values)]
-    return tuple(b - a for a, b in zip(begins, begins[1:], strict=False))
+    return tuple(b - a for a, b in pairwise(begins))
 
 
 def _past(arguments: Mapping[str, Any], cache: Any, width: int, mask: Any, counted: int | None) -> int | None:
@@ -163,7 +164,7 @@ def _said(cache: Any) -> int | None:
     if isinstance(length, int):
         return length
     values = _values(length)
-    return None if values is None else int(values)  # type: ignore[call-overload,no-any-return]
+    return None if values is None else int(values)  # type: ignore[call-overload]
 
 
 def _masked(

@@ -1,4 +1,4 @@
-"""One prompt and its greedy answer on a transformers model, without generate(): one forward, then one for each token."""
+"""A prompt and its greedy answer on a transformers model, without generate(): a forward, then one for each token."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Greedy:
         if not names or "input_ids" not in takes or getattr(config, "is_encoder_decoder", False):
             raise UsageError(f"{type(inner).__name__} is no decoder of transformers that continues from a cache.")
         if inner.training:
-            raise UsageError("The model is in training mode, in which it drops parts of itself: call model.eval() first.")
+            raise UsageError("The model is in training mode, in which it drops parts of itself: call its eval().")
         self._model, self._cache = model, names[0]
         # Logits for the last position only, as a serving engine computes them.
         self._extra = {"logits_to_keep": 1} if "logits_to_keep" in takes else {}

@@ -206,7 +206,7 @@ class Instrument:
 
 
 def instrument(model: Any, *, lengths: Lengths | None = None) -> Instrument:
-    """Mark each forward of ``model`` as prefill, decode or mixed, with its token counts; see docs/mark.md for the rules.
+    """Mark each forward of ``model`` as prefill, decode or mixed, with its token counts; the rules are in docs/mark.md.
 
     Args:
         model: a ``torch.nn.Module``, of transformers or not, compiled or not.
@@ -234,4 +234,4 @@ def _compiling() -> bool:
     """Whether torch.compile is tracing us: it folds this, and the hooks leave nothing in the graph."""
     import torch
 
-    return torch.compiler.is_compiling()
+    return bool(torch.compiler.is_compiling())

@@ -13,7 +13,7 @@ SWITCH = "PHASEWISE_NVTX"
 """``1`` writes NVTX ranges though no tool is seen, ``0`` writes none though one is."""
 
 _INJECTED = ("NVTX_INJECTION64_PATH", "NVTX_INJECTION32_PATH", "CUDA_INJECTION64_PATH", "NSYS_PROFILING_SESSION_ID")
-"""NVTX itself loads a tool from the first two (nvtxInit.h); Nsight Systems and Nsight Compute set the others as well."""
+"""NVTX loads a tool from the first two by itself (nvtxInit.h); NVIDIA's profilers also set the others."""
 
 _INJECTED_AMD = ("ROCP_TOOL_LIBRARIES",)
 """By which ROCprofiler-SDK loads a tool; PyTorch's build for ROCm writes NVTX ranges as ROCTX."""

@@ -75,9 +75,7 @@ def _loaded(settings: Settings) -> Any:
     device = settings.device if settings.device != "auto" else "cuda" if torch.cuda.is_available() else "cpu"
     if device == "cuda" and not torch.cuda.is_available():
         raise UsageError("PyTorch sees no GPU: install its build for CUDA, or give --device cpu")
-    config = transformers.AutoConfig.from_pretrained(
-        settings.directory, trust_remote_code=False, local_files_only=True
-    )
+    config = transformers.AutoConfig.from_pretrained(settings.directory, trust_remote_code=False, local_files_only=True)
     dtype = getattr(torch, _DTYPES[settings.dtype]) if settings.dtype != "auto" else "auto"
     auto = transformers.AutoModelForCausalLM
     if settings.random_weights:

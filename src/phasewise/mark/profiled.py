@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 from phasewise.errors import UsageError
@@ -60,13 +61,13 @@ def profile(model: Any, prompt_tokens: int, answer_tokens: int, batch: int) -> P
         UsageError: see ``Greedy``; or numbers that cannot be.
     """
     if min(prompt_tokens, batch) < 1 or answer_tokens < 2:
-        raise UsageError("A profile takes a prompt of 1 token or more, an answer of 2 or more, and a batch of 1 or more.")
+        raise UsageError("A profile takes prompts of 1 token or more, answers of 2 or more, a batch of 1 or more.")
     greedy, timer = Greedy(model), clock(model)
     ids = random_ids(model, batch, prompt_tokens)
 
     def one(tokens: int, times: int) -> list[list[float]]:
         taken = [greedy.answer(ids, tokens, timer) for _ in range(times)]
-        return [timer.seconds(list(zip(moments, moments[1:], strict=False))) for moments in taken]
+        return [timer.seconds(list(pairwise(moments))) for moments in taken]
 
     def looped(tokens: int, first: int) -> tuple[float, ...]:
         # The first answer warms up (allocator, autotuning, compilation), the second says how many make a loop.

@@ -69,6 +69,19 @@ def _load(text: str, weights: str | None, kv: str | None, image: tuple[int, int]
     raise catalogue.unknown(text)
 
 
+def of_config(config: Mapping[str, Any], name: str, dtype: str) -> Model:
+    """The model that a transformers config (as a mapping) describes, whose parameters are held in ``dtype``.
+
+    A quantised one keeps the formats that its config names.
+
+    Raises:
+        UsageError: an architecture that is not modelled yet.
+    """
+    described = config.get("quantization_config")
+    facts = _Facts(config, shown(name) or "model", "the model's config", "the model's config")
+    return _from_config(facts, None if described else dtype, dtype, None)
+
+
 class _Facts(NamedTuple):
     """A config with its name, what errors call it, what reports call it, its quantisation side file, its directory."""
 

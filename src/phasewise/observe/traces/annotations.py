@@ -170,9 +170,7 @@ def _phasewise(found: re.Match[str]) -> Mark | None:
     named = marks.read(found[0])
     if named is None:
         return None
-    return Mark(
-        "phasewise", named.phase, named.prefill, named.decode, speculative=named.speculative, exact=named.step
-    )
+    return Mark("phasewise", named.phase, named.prefill, named.decode, speculative=named.speculative, exact=named.step)
 
 
 def _own(found: re.Match[str]) -> Mark | None:
