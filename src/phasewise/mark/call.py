@@ -177,17 +177,17 @@ def _masked(
         return _masked_pairs(mask, width, past)
     if len(mask.shape) != 2 or mask.shape[0] != rows:
         return None, None
-    if mask.shape[1] < past + width:  # of the new tokens alone
-        totals = [past + int(total) for total in mask[:, -width:].sum(-1).tolist()]
-    else:
-        totals = [int(total) for total in (mask[:, : past + width] != 0).sum(-1).tolist()]
+    # A mask may be as long as a static cache, or of the new tokens alone.
+    length, whole = mask.shape[1], past + width
+    if int(mask.count_nonzero()) == rows * length and length <= whole:  # no padding, told in a microsecond
+        return (width,) * rows, (whole,) * rows
+    totals = (mask if length <= whole else mask[:, :whole]).count_nonzero(-1).tolist()
+    if length < whole:
+        totals = [total + whole - length for total in totals]
     if width == 1:
-        return (1,) * rows, tuple(max(1, total) for total in totals)
-    if all(total == past + width for total in totals):
-        return (width,) * rows, tuple(totals)
-    first = min(past, mask.shape[1] - width)
-    new = tuple(int(count) for count in (mask[:, first : first + width] != 0).sum(-1).tolist())
-    return new, tuple(totals)
+        return (1,) * rows, tuple(total or 1 for total in totals)
+    first = min(past, length - width)
+    return tuple(mask[:, first : first + width].count_nonzero(-1).tolist()), tuple(totals)
 
 
 def _masked_pairs(mask: Any, width: int, past: int) -> tuple[tuple[int, ...] | None, tuple[int, ...] | None]:

@@ -6,6 +6,8 @@ import time
 from collections.abc import Sequence
 from typing import Any, Protocol
 
+from phasewise.errors import UsageError
+
 
 class Clock(Protocol):
     """Takes the time without waiting for the work; the seconds between two moments are told later."""
@@ -30,7 +32,7 @@ class CpuClock:
 class EventClock:
     """For work that is queued on a GPU: events on the current stream of ``device``, read after one wait at the end.
 
-    A moment inside of a CUDA graph's capture would belong to the graph: it is none.
+    Inside of the capture of a CUDA graph an event would belong to the graph: there is no moment there, but None.
     """
 
     def __init__(self, cuda: Any, device: Any) -> None:
@@ -45,18 +47,22 @@ class EventClock:
         return event
 
     def seconds(self, moments: Sequence[tuple[Any, Any]]) -> list[float]:
-        """Wait for the device, then read the events; NaN where there was none. Resolution is about 0.5 µs."""
+        """Wait for the device, then read the events, which count in about half microseconds."""
         self._cuda.synchronize(self._device)
-        known = [(begin, end) for begin, end in moments]
-        return [float("nan") if None in (a, b) else a.elapsed_time(b) / 1000 for a, b in known]
+        return [begin.elapsed_time(end) / 1000 for begin, end in moments]
 
 
 def clock(module: Any) -> Clock:
-    """The clock for the device that the first parameter of ``module`` lies on."""
+    """The clock for the device that the first parameter of ``module`` lies on.
+
+    Raises:
+        UsageError: a device whose work is queued and that has no events of CUDA's (PyTorch's ROCm build has).
+    """
     import torch
 
     parameter = next(iter(module.parameters()), None)
-    device = None if parameter is None else parameter.device
-    if device is None or device.type != "cuda":
+    if parameter is None or parameter.device.type == "cpu":
         return CpuClock()
-    return EventClock(torch.cuda, device)
+    if parameter.device.type != "cuda":
+        raise UsageError(f"Forwards are timed on a CPU or a CUDA device, and this model is on {parameter.device}.")
+    return EventClock(torch.cuda, parameter.device)

@@ -30,14 +30,17 @@ _ATTRIBUTE = "_phasewise_instrument"
 
 
 class Step(NamedTuple):
-    """One forward that was timed: what it was, and its seconds (NaN inside of a CUDA graph's capture)."""
+    """One forward that was timed: what it was, and its seconds."""
 
     label: Label
     seconds: float
 
 
 class Steps:
-    """The forwards of one ``timed`` block, in order; reading ``steps`` waits for the GPU once."""
+    """The forwards of one ``timed`` block, in order, but those that a CUDA graph captured.
+
+    Reading ``steps`` waits for the GPU once.
+    """
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -118,6 +121,10 @@ class Instrument:
         """
         return profile(self._model, prompt_tokens, answer_tokens, batch)
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        # A copy of the model is marked by us as well.
+        return self
+
     def _hook(self, module: Any) -> None:
         """Hang the marks on ``module``, and on what calls it compiled."""
         before = module.register_forward_pre_hook(self._pre, with_kwargs=True, prepend=True)
@@ -127,9 +134,8 @@ class Instrument:
         self._undo.append(lambda: module.__dict__.pop(_ATTRIBUTE, None))
         if (compiled := module.__dict__.get("_compiled_call_impl")) is not None:  # module.compile()
             self._replace(module, "_compiled_call_impl", self._marked(module, compiled), compiled)
-        if (get := getattr(type(module), "get_compiled_call", None)) is not None:  # generate() with a static cache
-            bound = functools.partial(get, module)
-            self._replace(module, "get_compiled_call", lambda *a, **k: self._marked(module, bound(*a, **k)), None)
+        if hasattr(type(module), "get_compiled_call"):  # what generate() calls with a static cache
+            self._replace(module, "get_compiled_call", _CompiledCall(self, module), None)
 
     def _replace(self, module: Any, name: str, value: Any, original: Any) -> None:
         module.__dict__[name] = value
@@ -167,7 +173,9 @@ class Instrument:
                 self._seen.clear()  # what is not watched is not known
             return
         found = self._label(args, kwargs)
-        close = opened(step_name(found.phase, found.prefill, found.decode, speculative=found.speculative))
+        close = None
+        if listened():
+            close = opened(step_name(found.phase, found.prefill, found.decode, speculative=found.speculative))
         began = None if self._timed is None or self._clock is None else self._clock.now()
         self._running.now = _Running(module, close, found, began)
 
@@ -203,6 +211,21 @@ class Instrument:
             self._seen[call.cache] = after(call, found, seen)  # type: ignore[union-attr]
             return found
         return label(call, seen)
+
+
+class _CompiledCall:
+    """transformers' ``get_compiled_call`` of one module, with a mark around what it gives."""
+
+    def __init__(self, instrument: Instrument, module: Any) -> None:
+        self._instrument, self._module = instrument, module
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        call = type(self._module).get_compiled_call(self._module, *args, **kwargs)
+        return self._instrument._marked(self._module, call)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> _CompiledCall:
+        # The copy of a model must call itself, and not the original.
+        return _CompiledCall(self._instrument, memo.get(id(self._module), self._module))
 
 
 def instrument(model: Any, *, lengths: Lengths | None = None) -> Instrument:

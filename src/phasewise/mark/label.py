@@ -111,10 +111,10 @@ def _tokens(call: Call) -> Tokens:
 def _summed(rows: list[tuple[int, int]]) -> Tokens | None:
     if not rows:
         return None
-    return Tokens(
-        requests=len(rows),
-        tokens=sum(q for q, _ in rows),
-        context=sum(k for _, k in rows),
-        squares=sum(q * q for q, _ in rows),
-        products=sum(q * k for q, k in rows),
-    )
+    tokens = context = squares = products = 0
+    for q, k in rows:
+        tokens += q
+        context += k
+        squares += q * q
+        products += q * k
+    return Tokens(requests=len(rows), tokens=tokens, context=context, squares=squares, products=products)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
+from types import ModuleType
 from typing import Any, NamedTuple
 
 SWITCH = "PHASEWISE_NVTX"
@@ -69,8 +70,8 @@ def nvtx() -> Nvtx | None:
 def _by_torch() -> Nvtx | None:
     # PyTorch's calls pass the text as it is. The package nvtx registers each text for good.
     module: Any = sys.modules.get("torch.cuda.nvtx")
-    # A build without CUDA has a stub there, all of whose calls fail.
-    if module is None or getattr(module, "_nvtx", None) is None or module._nvtx.__name__ == "_NVTXStub":
+    # A build without CUDA has a stub in place of the bindings, all of whose calls fail.
+    if module is None or not isinstance(getattr(module, "_nvtx", None), ModuleType):
         return None
     return Nvtx(module.range_push, module.range_pop, module.range_start, module.range_end)
 

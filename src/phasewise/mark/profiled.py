@@ -72,9 +72,12 @@ def profile(model: Any, prompt_tokens: int, answer_tokens: int, batch: int) -> P
     def looped(tokens: int, first: int) -> tuple[float, ...]:
         # The first answer warms up (allocator, autotuning, compilation), the second says how many make a loop.
         one(tokens, 1)
-        span = sum(one(tokens, 1)[0][first:])
-        passes = one(tokens, max(_FEWEST, math.ceil(1.1 * LOOP_S / max(span, 1e-6))))
-        return tuple(seconds for times in passes for seconds in times[first:])
+        span = max(1e-6, sum(one(tokens, 1)[0][first:]))
+        spans: list[list[float]] = []
+        while (missing := LOOP_S - sum(map(sum, spans))) > 0 or len(spans) < _FEWEST:
+            times = one(tokens, max(_FEWEST - len(spans), math.ceil(1.1 * missing / span)))
+            spans += [each[first:] for each in times]
+        return tuple(seconds for each in spans for seconds in each)
 
     prefill = Timed(batch, prompt_tokens, 0.0, looped(1, 0))
     decode = Timed(batch, 1, prompt_tokens + (answer_tokens - 1) / 2, looped(answer_tokens, 1))
