@@ -39,6 +39,8 @@ def environment(lent: Path) -> dict[str, str]:
         if spec is not None:
             origin = Path((spec.submodule_search_locations or [spec.origin])[0] or "")
             (lent / origin.name).symlink_to(origin)
+            for about in origin.parent.glob(f"{name}-*.dist-info"):
+                (lent / about.name).symlink_to(about)
     return {
         **bare,
         "PYTHONPATH": os.pathsep.join((str(ROOT / "src"), str(ROOT / "tests/mark"), str(lent))),

@@ -70,7 +70,7 @@ def _settings(directory: Path, connection: Connection) -> Settings:
 
 def _unknown(target: str) -> str:
     if target in ("gguf:", "hf:"):
-        return f"{target!r} names nothing: write gguf:FILE or hf:DIR."
+        return f"{target!r} names no file: write gguf:FILE or hf:DIR."
     if target.endswith(".gguf"):
         return f"{target!r} is no target: write gguf:{target}."
     return (
