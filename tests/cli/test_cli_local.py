@@ -119,7 +119,12 @@ def test_a_config_that_transformers_does_not_know(env: dict[str, str], model: Pa
 
 
 def test_ctrl_c_keeps_what_was_measured_and_ends_the_child(env: dict[str, str], model: Path, tmp_path: Path) -> None:
-    command = [python(), "-P", "-c", MAIN, "profile", f"hf:{model}", "--budget", "200", "--json"]
+    slow = tmp_path / "slow"  # too slow to be through before it is interrupted
+    slow.mkdir()
+    config = json.loads((model / "config.json").read_text())
+    config |= {"num_hidden_layers": 24, "hidden_size": 512, "intermediate_size": 2048, "head_dim": 128}
+    (slow / "config.json").write_text(json.dumps(config))
+    command = [python(), "-P", "-c", MAIN, "profile", f"hf:{slow}", "--random-weights", "--budget", "300", "--json"]
     command += ["--peak", "400GFLOP/s", "--bandwidth", "40GB/s"]
     process = subprocess.Popen(command, env=env, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     try:
