@@ -24,6 +24,7 @@ from phasewise.record.observation import Observation
 from phasewise.record.parallel import Parallel
 from phasewise.record.prediction import Prediction
 from phasewise.record.remedies import Remedies
+from phasewise.record.sweep import Swept
 from phasewise.record.target import Target
 from phasewise.record.trace import Traced
 from phasewise.record.whatif import WhatIf
@@ -57,6 +58,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     what_if: WhatIf | None = None
     calibrated: Calibrated | None = None
     observation: Observation | None = None
+    sweep: Swept | None = None
     judgement: Judgement | None = None
     remedies: Remedies | None = None
     traced: Traced | None = None
