@@ -1,0 +1,225 @@
+"""Many requests in the air at once, and all that came back: the one place of a sweep that talks to the engine."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, Self
+
+from phasewise.engines.base import Activity, Crowdable
+from phasewise.engines.exchange import Exchange
+from phasewise.engines.selfwatch import Lateness
+from phasewise.errors import EngineError, PhasewiseError
+
+LOOK_EVERY_S = 0.1
+"""The server's counters are read no more often than this while requests run ..."""
+
+LOOK_SHARE = 0.1
+"""... and for no larger part of the time."""
+
+OVERRUN = 0.25
+OVERRUN_S = 5.0
+"""What runs when the budget is over may go on for this part of it, and these seconds; then it is broken off."""
+
+SLICE_S = 0.1
+"""The loop is asked for what has come this often, so that Ctrl-C and the progress are prompt."""
+
+
+class Stream(NamedTuple):
+    """One request: its ``exchange``, and the prompt and answer tokens that were asked for."""
+
+    exchange: Exchange
+    sent: int
+    asked: int
+
+    @property
+    def prompt_tokens(self) -> int:
+        """By the server's usage, else as sent."""
+        counted = self.exchange.prompt_tokens
+        return self.sent if counted is None else counted
+
+
+class Look(NamedTuple):
+    """The server's counters, asked for at ``began`` and told by ``ended`` (``perf_counter`` seconds)."""
+
+    began: float
+    ended: float
+    activity: Activity
+
+
+class Progress(NamedTuple):
+    """What is being measured and the part of the budget that is spent (0 to 1)."""
+
+    doing: str
+    fraction: float
+
+
+class Crowd:
+    """Requests of one sweep, as a context manager; ``close`` ends all that is in the air.
+
+    Attributes:
+        streams: what was answered or failed, in the order in which it ended; those that we broke off are not in it.
+        looks: the server's counters while requests ran, read on a connection of their own.
+        failures: what was said of requests that failed.
+        idle: the counters before the first request and after the last; fewer when the server has none.
+        broken_off: requests that we ended ourselves because the budget was over.
+    """
+
+    def __init__(
+        self,
+        engine: Crowdable,
+        *,
+        budget_s: float,
+        max_tokens: int,
+        progress: Callable[[Progress], None] | None = None,
+    ) -> None:
+        self.engine = engine
+        self.streams: list[Stream] = []
+        self.looks: list[Look] = []
+        self.failures: list[str] = []
+        self.idle: list[Activity] = []
+        self.broken_off = 0
+        self.began = time.perf_counter()
+        self._budget, self._tokens_left = budget_s, max_tokens
+        self._progress = progress
+        self._asked: dict[int, tuple[int, int]] = {}
+        self._count = 0
+        self._loop = engine.loop()
+        self._closing = threading.Event()
+        self._flying = threading.Event()
+        self._watcher = threading.Thread(target=self._watch, daemon=True)
+
+    def __enter__(self) -> Self:
+        self._look_idle()
+        if self.idle:
+            self._watcher.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._closing.set()
+        self._flying.set()
+        if self._watcher.is_alive():
+            self._watcher.join(timeout=2 * SLICE_S)
+        self._loop.close()
+
+    def left(self) -> float:
+        """Seconds of the budget that are left; negative when it is overspent."""
+        return self.began + self._budget - time.perf_counter()
+
+    def overrun(self) -> bool:
+        """Whether the budget is overspent by so much that what runs is broken off."""
+        return self.left() < -(OVERRUN * self._budget + OVERRUN_S)
+
+    def affords(self, seconds: float, tokens: int) -> bool:
+        """Whether requests that should take so long, and hold so many tokens, fit what is left."""
+        return seconds <= self.left() and tokens <= self._tokens_left
+
+    def tell(self, doing: str) -> None:
+        """Say what is being done."""
+        if self._progress:
+            spent = 1 - self.left() / self._budget
+            self._progress(Progress(doing, min(1.0, max(0.0, spent))))
+
+    def submit(self, prompt: int, answer: int, *, due: float = 0.0) -> int:
+        """Send a new prompt of ``prompt`` tokens at ``due`` (``perf_counter`` seconds); returns its key."""
+        self._count += 1
+        drawn = self.engine.prompt(prompt)
+        self._asked[self._count] = drawn.tokens, answer
+        self._tokens_left -= drawn.tokens + answer
+        self._loop.submit(self.engine.order(self._count, drawn, answer, due=due))
+        return self._count
+
+    def ask(self, prompt: int, answer: int, many: int) -> list[Stream]:
+        """``many`` requests of one shape at the same moment, to their ends; fewer when some failed."""
+        keys = [self.submit(prompt, answer) for _ in range(many)]
+        return self.wait(keys)
+
+    def wait(self, keys: Sequence[int]) -> list[Stream]:
+        """Until all of ``keys`` have ended: those that were answered, in the order of ``keys``.
+
+        Raises:
+            EngineError: every one of them failed.
+        """
+        found: dict[int, Stream] = {}
+        before = len(self.failures)
+        missing = set(keys)
+        while missing:
+            for stream in self.step(time.perf_counter() + SLICE_S):
+                missing.discard(stream.exchange.key)
+                found[stream.exchange.key] = stream
+            if self.overrun():
+                self._break_off()
+                break
+            if not self._loop.in_flight and not self._loop.waiting:
+                break
+        answered = [found[key] for key in keys if key in found and not found[key].exchange.error]
+        if keys and not answered and len(self.failures) > before:
+            raise EngineError(self.failures[-1])
+        return answered
+
+    def step(self, until: float) -> list[Stream]:
+        """Work until ``until`` or until something ended; returns what did, failed or not."""
+        self._flying.set()
+        done = [self._kept(exchange) for exchange in self._loop.step(until)]
+        if not self._loop.in_flight and not self._loop.waiting:
+            self._flying.clear()
+        return done
+
+    def finish(self) -> None:
+        """Read the counters once more, with nothing in the air; the watcher's work is done."""
+        self._closing.set()
+        self._flying.set()
+        if self._watcher.is_alive():
+            self._watcher.join(timeout=5.0)
+        if self.idle and not self._watcher.is_alive():
+            self._look_idle()
+
+    def lateness(self) -> Lateness:
+        """What the client did meanwhile."""
+        return self._loop.watch.lateness()
+
+    def tokens(self) -> tuple[int, int]:
+        """Tokens sent and received so far."""
+        return (
+            sum(stream.prompt_tokens for stream in self.streams),
+            sum(stream.exchange.completion_tokens or stream.asked for stream in self.streams),
+        )
+
+    def _kept(self, exchange: Exchange) -> Stream:
+        stream = Stream(exchange, *self._asked.pop(exchange.key))
+        if exchange.error:
+            self.failures.append(exchange.error)
+        else:
+            self.streams.append(stream)
+        return stream
+
+    def _break_off(self) -> None:
+        ended = self._loop.cancel()
+        self.broken_off += len(ended)
+        for exchange in ended:
+            self._asked.pop(exchange.key, None)
+
+    def _look_idle(self) -> None:
+        try:
+            activity = self.engine.activity()
+        except PhasewiseError:
+            return
+        if activity is not None:
+            self.idle.append(activity)
+
+    def _watch(self) -> None:
+        """In a thread of its own: reading a page must not hold up the receiving of tokens."""
+        while True:
+            self._flying.wait()
+            if self._closing.is_set():
+                return
+            began = time.perf_counter()
+            try:
+                activity = self.engine.activity()
+            except PhasewiseError:
+                return  # counters are evidence, not the measurement: without them the check says so
+            ended = time.perf_counter()
+            if activity is not None:
+                self.looks.append(Look(began, ended, activity))
+            self._closing.wait(max(LOOK_EVERY_S, (ended - began) / LOOK_SHARE))
