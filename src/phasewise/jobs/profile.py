@@ -9,22 +9,18 @@ from typing import NamedTuple
 
 import msgspec
 
-from phasewise.engines import embedded
-from phasewise.engines.base import Engine
 from phasewise.errors import EngineError, Interrupted, Terminated
 from phasewise.fix.fix import fix
-from phasewise.hardware import ceilings, detect
 from phasewise.isolate.run import Isolation
 from phasewise.jobs import rows
 from phasewise.jobs.envelope import envelope, identity
+from phasewise.jobs.ground import what_runs
 from phasewise.jobs.saved import why_not
 from phasewise.jobs.subject import Subject
-from phasewise.jobs.target import Connection, is_ours, model_file, open_engine
+from phasewise.jobs.target import Connection, is_ours, open_engine
 from phasewise.judge.case import Ask, Case
 from phasewise.judge.judge import judge
 from phasewise.judge.trust import contradictions
-from phasewise.model.formats import SIXTEEN
-from phasewise.model.load import load
 from phasewise.model.model import Model
 from phasewise.predict.predict import predict
 from phasewise.predict.roofline import Roof, roofs
@@ -103,7 +99,7 @@ def _measured(options: Options, progress: Progress) -> Measured:
     progress("starting the engine" if is_ours(options.target) else "probing the server", 0.0)
     engine = open_engine(options.target, options.connection)
     try:
-        model, machine, why_null = _what_runs(options, stated, machine, engine, progress)
+        model, machine, why_null = what_runs(options.target, options.connection, stated, machine, engine, progress)
         isolation = Isolation(
             engine,
             phases=options.phases,
@@ -139,49 +135,6 @@ def _judged(options: Options, seen: Measured, started: float, identity: str) -> 
         judgement=judgement,
         remedies=fix(case, judgement, machine),
     )
-
-
-def _what_runs(
-    options: Options, stated: Model | None, machine: Machine | None, engine: Engine, progress: Progress
-) -> tuple[Model | None, Machine | None, str]:
-    """Model and machine, and why a utilisation cannot be given when one of them is unknown."""
-    file = model_file(options.target)
-    model = stated or (_as_run(file, engine.target) if file else None)
-    on_gpu = engine.target.settings.get("device", "cpu").startswith("cuda")
-    if file and machine is None:
-        # Our own engine computes on the CPU of this machine, whatever else is in it, unless it says that it does not.
-        here = detect.this_machine() if on_gpu else detect.this_cpu()
-        machine = ceilings.with_measured(here, lambda doing, done: progress(doing, done))
-    if file and machine is not None and machine.local and not on_gpu:
-        machine = _with_threads(machine, options.connection.threads)
-    missing = []
-    if model is None:
-        missing.append(f"--model (the server calls it {engine.target.served_model!r})")
-    if machine is None:
-        missing.append("--on (an accelerator's name, or `this` for this machine)")
-    if missing:
-        return model, machine, f"unknown without {' and '.join(missing)}"
-    if model and machine and not roofs(model, machine):
-        dtypes = " or ".join(model.compute)
-        return model, machine, f"no rate is known for {dtypes} on {machine.name}: give --peak and --bandwidth"
-    return model, machine, ""
-
-
-def _as_run(file: Path, target: Target) -> Model:
-    """The model in ``file``, in the dtype that it runs in: a model in process may have been given another."""
-    model, dtype = load(str(file)), target.settings.get("dtype")
-    if dtype is None or dtype == model.weights_format or model.weights_format not in SIXTEEN:
-        return model
-    return load(str(file), weights=dtype, kv=dtype)
-
-
-def _with_threads(machine: Machine, threads: int | None) -> Machine:
-    """``machine`` with a note when our engine was given fewer threads than the ceilings were measured on."""
-    cores = embedded.usable_cores()
-    if threads is None or threads >= cores:
-        return machine
-    note = f"The ceilings are those of all {cores} usable cores; the engine ran on {threads} (--threads)."
-    return msgspec.structs.replace(machine, notes=(*machine.notes, note))
 
 
 def _measure(isolation: Isolation, phases: tuple[Phase, ...]) -> tuple[Status, str, int]:

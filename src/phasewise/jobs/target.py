@@ -13,13 +13,17 @@ from phasewise.record.local import Device, Dtype, Settings
 
 
 class Connection(msgspec.Struct, frozen=True, kw_only=True):
-    """How to reach a server, and how to run our own engine; the last three are for a transformers model in process."""
+    """How to reach a server, and how to run our own engine.
+
+    ``parallel`` (requests at once) is for llama.cpp, the last three are for a transformers model in process.
+    """
 
     served_model: str | None = None
     insecure: bool = False
     stall_s: float = 60.0
     threads: int | None = None
     context: int = 4096
+    parallel: int = 1
     device: Device = "auto"
     dtype: Dtype = "auto"
     random_weights: bool = False
@@ -51,7 +55,12 @@ def open_engine(target: str | None, connection: Connection) -> Engine:
             raise UsageError(_unknown(target or ""))
         if target is not None and target.startswith("hf:"):
             return torch_local.start(_settings(file, connection), context=connection.context)
-        return embedded.start(None if target is None else file, threads=connection.threads, context=connection.context)
+        return embedded.start(
+            None if target is None else file,
+            threads=connection.threads,
+            context=connection.context,
+            parallel=connection.parallel,
+        )
     assert target is not None
     return openai.connect(
         target, model=connection.served_model, insecure=connection.insecure, stall_s=connection.stall_s
