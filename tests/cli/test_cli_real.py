@@ -121,3 +121,26 @@ def test_a_wrong_model_is_contradicted_by_what_the_server_reports(home: Path) ->
             "profile", url, "--model", "llama-3.2-1b", "--on", "this", "--budget", "8", "--json", cwd=home, timeout=100
         )
     assert any("parameters" in sentence for sentence in done.document["target"]["contradictions"])
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(400)
+def test_a_sweep_of_the_embedded_engine_to_batch_8_agrees_with_its_own_timings(home: Path) -> None:
+    flags = ("--threads", "1", "--max-batch", "8", "--max-prompt", "256", "--budget", "150s", "--itl", "200ms")
+    done = phasewise("sweep", *flags, "--json", cwd=home, timeout=350)
+    assert done.code == 0, done.err
+    found = done.document
+    checks = {check["name"]: check for check in found["checks"]}
+    # llama.cpp's own milliseconds per token, of the same answers: within 3%.
+    assert checks["server_timings"]["status"] == "passed", checks["server_timings"]["detail"]
+    for name in ("uncached", "tokens_by_usage", "ended_by_length", "errors", "alone"):
+        assert checks[name]["status"] == "passed", checks[name]["detail"]
+    held = {cell["batch"]: cell for cell in found["decode"]["cells"] if not cell["trouble"]}
+    assert {1, 2, 4, 8} <= set(held)
+    assert held[8]["proof"] != "failed", held[8]["proved_by"]
+    assert found["decode"]["limit"] == 8
+    assert found["decode"]["fit"]["base_s"] is not None
+    assert found["target"]["settings"]["parallel"] == "8 requests"
+    # A prompt among decodes costs them at least part of what it takes alone.
+    for stall in found["mix"]["stalls"]:
+        assert stall["stall_s"] > 0.3 * stall["ttft_alone_s"]

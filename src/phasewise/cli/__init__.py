@@ -26,6 +26,7 @@ try:  # half of the start is this, and Ctrl-C then is no reason for a traceback 
     from phasewise.cli.report import report
     from phasewise.cli.simulate import simulate
     from phasewise.cli.stderr import say
+    from phasewise.cli.sweep import sweep
     from phasewise.cli.trace import trace
     from phasewise.errors import Interrupted, PhasewiseError, Terminated
 except KeyboardInterrupt:
@@ -34,7 +35,7 @@ except KeyboardInterrupt:
 # typer carries its own copy of click from some release on, so its base error is reached through a public one.
 _CommandLineError: type[Exception] = typer.BadParameter.__mro__[2]
 
-VERBS = (profile, predict, load, trace, judge, logs, report, ceilings, calibrate, simulate, models, accelerators)
+VERBS = (profile, predict, sweep, load, trace, judge, logs, report, ceilings, calibrate, simulate, models, accelerators)
 """Every verb, in the order of --help. A new one is a file in this folder and a name here."""
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)

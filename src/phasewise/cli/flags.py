@@ -83,3 +83,17 @@ def numbers(text: str | None) -> tuple[int, ...] | None:
     if not found or found[0] < 1:
         raise UsageError(f"--lengths {text!r} is not a list of prompt lengths: write 128,512,2048.")
     return found
+
+
+def seconds(text: str, flag: str) -> float:
+    """A time of ``flag``: ``50ms``, ``60s``, or a plain number of seconds.
+
+    Raises:
+        UsageError: something else.
+    """
+    from phasewise.units import parse
+
+    try:
+        return parse(f"{float(text)}s" if text.replace(".", "", 1).isdecimal() else text, "s")
+    except UsageError:
+        raise UsageError(f"{flag} {text[:40]!r} is not a time: write 50ms, 60s or a number of seconds.") from None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 
 @contextmanager
@@ -20,3 +20,12 @@ def bar() -> Iterator[Callable[[str, float], None]]:
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task("", total=1.0)
         yield lambda doing, fraction: progress.update(task, description=doing, completed=fraction)
+
+
+def note(sentence: str) -> None:
+    """A sentence on stderr, above the bar."""
+    from phasewise.report.view.words import clean
+
+    if sys.stderr is not None:
+        with suppress(OSError):
+            print(clean(sentence, 2000), file=sys.stderr)

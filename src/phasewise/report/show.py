@@ -47,8 +47,8 @@ def profiled(run: Run, folder: Path, unsaved: dict[str, str], *, as_json: bool, 
     return f"not saved in {folder}: {why}; what was measured is in the report on stdout." if why else ""
 
 
-traced = loaded = profiled
-"""The same for `phasewise trace` and `load`: such runs have forms of their own, which `again` and `_page` choose."""
+traced = loaded = swept = profiled
+"""The same for `phasewise trace`, `load` and `sweep`: their runs have forms of their own, by `again` and `_page`."""
 
 
 def load_plan(plan: LoadPlan, *, dry: bool, as_json: bool) -> None:
@@ -74,6 +74,8 @@ def again(run: Run, folder: Path | None, form: Form, *, full: bool = False) -> N
         _traced(run, folder, form, full)
     elif run.load is not None:
         _loaded(run, folder, form)
+    elif run.sweep is not None:
+        _swept(run, folder, form, full)
     elif form == "json":
         from phasewise.report import json
 
@@ -120,6 +122,22 @@ def _loaded(run: Run, folder: Path | None, form: Form) -> None:
         write(marked(run))
 
 
+def _swept(run: Run, folder: Path | None, form: Form, full: bool) -> None:
+    if form == "json":
+        from phasewise.report.json.sweep import sweep as tree
+
+        document(tree(run))
+    elif form == "text":
+        from phasewise.report import terminal
+        from phasewise.report.terminal.sweep import sweep as text
+
+        terminal.print_report(text(run, folder, full=full))
+    else:
+        from phasewise.report.markdown.sweep import sweep as marked
+
+        write(marked(run))
+
+
 def _page(run: Run) -> str:
     if run.load is not None:
         from phasewise.report.html import load as loaded_page
@@ -129,6 +147,10 @@ def _page(run: Run) -> str:
         from phasewise.report.html import traced as page
 
         return page.render(run)
+    if run.sweep is not None:
+        from phasewise.report.html import sweep as sweep_page
+
+        return sweep_page.render(run)
     from phasewise.report import html
 
     return html.render(run)

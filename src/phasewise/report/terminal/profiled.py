@@ -32,7 +32,7 @@ def profile(run: Run, saved: Path | None = None, *, full: bool = False) -> Rende
         *(notice(one) for one in heading.notices(run)),
         section("Where the time goes", *_request(run)),
         *(section(_title(run, phase), *_phase(run, phase, full)) for phase in PHASES),
-        section(f"Checks: {findings.tally(run)}", *_checks(run, full)),
+        section(f"Checks: {findings.tally(run)}", *checks(run, full)),
         section("What to change first", *fixes(run, full)),
         section("How every number was obtained", *(_sources(run) if full else _summary(run)), *kept(saved, full)),
         section("Recap", Grid(recap(run))),
@@ -89,7 +89,7 @@ def _phase(run: Run, phase: Phase, full: bool) -> Iterator[RenderableType]:
         yield Group(Text(""), Text(points.title, style="bold"), Grid(points))
 
 
-def _checks(run: Run, full: bool) -> Iterator[RenderableType]:
+def checks(run: Run, full: bool) -> Iterator[RenderableType]:
     """Every check with what it saw when ``full``; else those that did not pass, and the names of the rest."""
     table = findings.checks(run)
     if full or not table.rows:
