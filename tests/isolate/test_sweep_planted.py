@@ -188,6 +188,27 @@ def test_answers_that_end_early_are_told() -> None:
     assert status(seen)["ended_by_length"] == "failed"
 
 
+def test_answers_that_are_not_streamed_have_no_steps() -> None:
+    found, seen = swept(4, batch=4, prompt=64, stream=False)
+    assert found.surface is None
+    assert found.mix is None
+    assert status(seen)["streamed"] == "failed"
+    assert "not streamed" in seen.stopped
+
+
+def test_some_failures_are_borne_and_told() -> None:
+    found, seen = swept(6, batch=2, prompt=64, error_rate=0.1)
+    assert surface(found).limit is None
+    assert surface(found).plane is not None
+    assert status(seen)["errors"] == "failed"
+
+
+def test_a_server_that_refuses_too_many_has_that_limit() -> None:
+    found, _ = swept(5, batch=8, prompt=64, max_batch=3, max_queue=0)
+    assert surface(found).limit == 3
+    assert "refused" in surface(found).limit_by
+
+
 def test_the_budget_holds() -> None:
     began = time.perf_counter()
     swept(5)

@@ -22,6 +22,15 @@ OVERRUN = 0.25
 OVERRUN_S = 5.0
 """What runs when the budget is over may go on for this part of it, and these seconds; then it is broken off."""
 
+MOST_IN_VAIN = 2
+"""Groups in a row of which no request was answered, beyond which the run ends."""
+
+BUSY = (429, 503)
+"""HTTP statuses by which servers refuse a request because there are too many."""
+
+FEW = 4
+"""Tokens that may come in one read of a stream without anybody having collected them."""
+
 SLICE_S = 0.1
 """The loop is asked for what has come this often, so that Ctrl-C and the progress are prompt."""
 
@@ -38,6 +47,12 @@ class Stream(NamedTuple):
         """By the server's usage, else as sent."""
         counted = self.exchange.prompt_tokens
         return self.sent if counted is None else counted
+
+    @property
+    def whole(self) -> bool:
+        """Whether the answer came as one piece: as one body, or as one event for all its tokens."""
+        at_once = self.exchange.last_at <= self.exchange.first_at
+        return not self.exchange.streamed or (at_once and (self.exchange.completion_tokens or self.asked) > FEW)
 
 
 class Look(NamedTuple):
@@ -62,6 +77,7 @@ class Crowd:
         streams: what was answered or failed, in the order in which it ended; those that we broke off are not in it.
         looks: the server's counters while requests ran, read on a connection of their own.
         failures: what was said of requests that failed.
+        refused_busy: of the last group, whether some were refused as too many.
         idle: the counters before the first request and after the last; fewer when the server has none.
         broken_off: requests that we ended ourselves because the budget was over.
     """
@@ -79,7 +95,8 @@ class Crowd:
         self.looks: list[Look] = []
         self.failures: list[str] = []
         self.idle: list[Activity] = []
-        self.broken_off = 0
+        self.broken_off = self._in_vain = 0
+        self.refused_busy = False
         self.began = time.perf_counter()
         self._budget, self._tokens_left = budget_s, max_tokens
         self._progress = progress
@@ -132,6 +149,7 @@ class Crowd:
 
     def ask(self, prompt: int, answer: int, many: int) -> list[Stream]:
         """``many`` requests of one shape at the same moment, to their ends; fewer when some failed."""
+        self.refused_busy = False
         keys = [self.submit(prompt, answer) for _ in range(many)]
         return self.wait(keys)
 
@@ -139,10 +157,9 @@ class Crowd:
         """Until all of ``keys`` have ended: those that were answered, in the order of ``keys``.
 
         Raises:
-            EngineError: every one of them failed.
+            EngineError: every one of them failed, and would fail again or did so before.
         """
         found: dict[int, Stream] = {}
-        before = len(self.failures)
         missing = set(keys)
         while missing:
             for stream in self.step(time.perf_counter() + SLICE_S):
@@ -154,9 +171,14 @@ class Crowd:
             if not self._loop.in_flight and not self._loop.waiting:
                 break
         answered = [found[key] for key in keys if key in found and not found[key].exchange.error]
-        if keys and not answered and len(self.failures) > before:
+        if answered or not found:
+            self._in_vain = 0
+            return answered
+        self._in_vain += 1
+        statuses = {stream.exchange.status for stream in found.values()}
+        if self._in_vain > MOST_IN_VAIN or any(400 <= status < 500 and status != BUSY[0] for status in statuses):
             raise EngineError(self.failures[-1])
-        return answered
+        return []
 
     def step(self, until: float) -> list[Stream]:
         """Work until ``until`` or until something ended; returns what did, failed or not."""
@@ -190,6 +212,7 @@ class Crowd:
         stream = Stream(exchange, *self._asked.pop(exchange.key))
         if exchange.error:
             self.failures.append(exchange.error)
+            self.refused_busy = self.refused_busy or exchange.status in BUSY
         else:
             self.streams.append(stream)
         return stream

@@ -154,7 +154,7 @@ def _together(streams: Sequence[Stream]) -> int:
     ends = sorted(
         [(stream.exchange.first_at, 1) for stream in streams] + [(stream.exchange.last_at, -1) for stream in streams]
     )
-    return int(max(np.cumsum([change for _, change in ends])))
+    return max(1, int(max(np.cumsum([change for _, change in ends]))))
 
 
 def _usual(every: Sequence[Times]) -> float:

@@ -33,6 +33,9 @@ LONG_LEFT = 0.55
 LONG_LENGTHS = 2
 """So many longer prompts, at most."""
 
+TRIES = 2
+"""A window that came out too short, or of which a request failed, is tried again."""
+
 REFINEMENTS = 3
 """Batches that may be added to say between which two the steps leave the plane."""
 
@@ -64,6 +67,7 @@ class SurfaceRun:
         self._windows: dict[tuple[int, int], list[Held]] = {}
         self._prompt_tokens: dict[tuple[int, int], int] = {}
         self._chunks = self._tokens = 0.0
+        self._unstreamed = False
         self.limit, self.limit_by = limit, "stated by the server" if limit else ""
 
     def run(self, until: float) -> str:
@@ -76,6 +80,8 @@ class SurfaceRun:
         reached = [batch for batch in self._batches if self._climb(batch)]
         if self.limit is not None and self.limit not in self._batches and self._climb(self.limit):
             reached.append(self.limit)
+        if self._unstreamed:
+            return "answers are not streamed, so that no step can be told"
         self._widen(reached)
         self._again(0)
         self._refine()
@@ -156,7 +162,7 @@ class SurfaceRun:
 
     def _climb(self, batch: int) -> bool:
         """Hold ``batch`` after the short prompt, once; whether it was held."""
-        if self.limit is not None and batch > self.limit:
+        if self._unstreamed or (self.limit is not None and batch > self.limit):
             return False
         return self._hold(batch, self._short, share=1.0)
 
@@ -196,17 +202,20 @@ class SurfaceRun:
     def _hold(self, batch: int, prompt: int, *, share: float) -> bool:
         """Send ``batch`` requests together and keep their window; False when that did not fit, or they did not."""
         seen: Held | None = None
-        for _ in range(2):
+        for _ in range(TRIES):
             group = self._pace.steady(batch, prompt, self._room - prompt)
             if group.seconds > share * self._left() or not self._crowd.affords(group.seconds, group.tokens):
                 return False
             self._crowd.tell(f"decode: batch {batch:,}, {prompt:,} tokens before")
             seen = self._window(batch, prompt, group.answer)
+            if seen is None and not self._unstreamed and not self._crowd.refused_busy:
+                continue
             if seen is None:
                 return False
             if seen.tokens >= LEAST_WINDOW or seen.together < batch or seen.preempted:
                 break
-        assert seen is not None
+        if seen is None:
+            return False
         self._windows.setdefault((batch, prompt), []).append(seen)
         if seen.together < batch and prompt == self._short:
             self._met_limit(seen.together)
@@ -216,8 +225,11 @@ class SurfaceRun:
         """One group of requests as it was held; None when some of them failed."""
         streams = self._crowd.ask(prompt, answer, batch)
         if len(streams) < batch:
-            if streams and not self._crowd.broken_off and prompt == self._short:
-                self._met_limit(len(streams), "more requests than these at once failed")
+            if streams and self._crowd.refused_busy and prompt == self._short:
+                self._met_limit(len(streams), "more at once were refused")
+            return None
+        if any(stream.whole for stream in streams):
+            self._unstreamed = True
             return None
         seen = held(streams, self._crowd.looks, batch)
         self._prompt_tokens[batch, prompt] = round(statistics.median(stream.prompt_tokens for stream in streams))

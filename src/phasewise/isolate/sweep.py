@@ -131,6 +131,8 @@ class Sweep:
 
     def _mixed(self) -> str:
         batches = self._mixed_batches()
+        if self._surface.observe() is None:
+            return "no batch was held to send prompts into"
         if not batches:
             return "the server runs one request at a time, so that none can disturb another"
         lengths = self._together.lengths

@@ -109,7 +109,7 @@ def _streamed(evidence: Evidence) -> Check | None:
     answers = evidence.answers
     if not answers:
         return None
-    whole = sum(not s.exchange.streamed for s in answers)
+    whole = sum(s.whole for s in answers)
     if whole:
         text = f"{whole} of {many(len(answers), 'answer')} came as one piece although a stream was asked for"
         return Check(name="streamed", phase="decode", status="failed", detail=text, voids=True)

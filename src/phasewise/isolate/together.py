@@ -29,6 +29,9 @@ AT_ONCE_SHARE = 1 / 3
 
 ROUNDS = 5
 
+TRIES = 2
+"""A request that failed may have been unlucky."""
+
 
 class Pass(NamedTuple):
     """Prompts of ``tokens`` (by the server) sent at once: seconds until all had a token, and to the first of them."""
@@ -69,8 +72,9 @@ class TogetherRun:
         self._shared = fits[-1] if fits else self.lengths[0]
         for number in range(ROUNDS):
             for many, tokens in [(1, tokens) for tokens in self.lengths] + [(k, self._shared) for k in AT_ONCE[1:]]:
-                if many * self._pace.prefill(tokens) > self._crowd.left() - until or not self._send(many, tokens):
+                if many * self._pace.prefill(tokens) > self._crowd.left() - until:
                     return f"prompts were sent {number} times within the time for them"
+                self._send(many, tokens)
         return f"prompts were sent {ROUNDS} times"
 
     def alone(self) -> dict[int, Quantity]:
@@ -110,11 +114,12 @@ class TogetherRun:
         self._crowd.tell(f"prefill: {many} × {tokens:,} tokens")
         if not self._crowd.affords(0.0, many * (tokens + 1)):
             return False
-        streams = self._crowd.ask(tokens, 1, many)
-        if len(streams) < many:
-            return False
-        self._keep(tokens, streams)
-        return True
+        for _ in range(TRIES):
+            streams = self._crowd.ask(tokens, 1, many)
+            if len(streams) == many:
+                self._keep(tokens, streams)
+                return True
+        return False
 
     def _keep(self, tokens: int, streams: Sequence[Stream]) -> None:
         sent = min(stream.exchange.sent_at for stream in streams)

@@ -115,7 +115,7 @@ def _series(surface: Surface, cells: list[Held], across: Log, up: Linear) -> Mar
         "g",
         tag("g", svg.path(floors, "floor"), svg.path(fitted, "fit decode"), clip_path="url(#inside-surface)"),
         *(_point(cell, across, up) for cell in cells),
-        svg.text(across(last.batch) + 9, up(last.step.value) + 4, label, "tick"),
+        svg.text(across(last.batch) + 9, up(last.step.value) + 4, label, "tick") if most > 1 else "",
     )
 
 

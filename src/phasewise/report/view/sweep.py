@@ -151,8 +151,8 @@ def _limits(surface: Surface) -> Iterator[str]:
         yield f"Requests at once: {surface.limit:,} ({words.clean(surface.limit_by)})."
     if surface.room is not None:
         yield (
-            f"The KV cache runs full: {surface.room.held:,} tokens of context ran together, at about "
-            f"{surface.room.full:,} requests were preempted or had to wait; such steps are not fitted."
+            f"The KV cache runs full: {surface.room.held:,} tokens of context ran together; at about "
+            f"{surface.room.full:,} tokens some requests were preempted or had to wait. Such steps are not fitted."
         )
     for cell in surface.cells:
         if cell.trouble == "preempted":
