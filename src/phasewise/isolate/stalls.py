@@ -24,6 +24,9 @@ SLOW = 1.15
 SCATTER = 4.0
 """... unless undisturbed steps scatter so widely that this many times their median deviation is more."""
 
+MOST_OF = 0.8
+"""Part of the decodes that must show what a prompt cost; the reads of some may have come too late to tell."""
+
 SAME_MOMENT = 0.2
 """Part of a step within which a prompt's first token and a decode's token came from one step."""
 
@@ -51,14 +54,14 @@ class Seen(NamedTuple):
 
 
 def seen(decodes: Sequence[Stream], prompts: Sequence[Stream]) -> list[Seen]:
-    """What each of ``prompts`` cost ``decodes``; those that were not among all of them, all the time, are left out."""
+    """What each of ``prompts`` cost ``decodes``; those that were not among them all the time are left out."""
     every = [times(stream) for stream in decodes]
     start = max(stream.exchange.first_at for stream in decodes)
     end = min(stream.exchange.last_at for stream in decodes)
     found = []
     for prompt in sorted(prompts, key=lambda stream: stream.exchange.sent_at):
         each = [one for one in (_one(stream, prompt, start, end) for stream in every) if one]
-        if len(each) == len(every):
+        if len(each) >= MOST_OF * len(every):
             found.append(_middle(each))
     return found
 

@@ -229,7 +229,7 @@ class SurfaceRun:
                 self._met_limit(len(streams), "more at once were refused")
             return None
         if any(stream.whole for stream in streams):
-            self._unstreamed = True
+            self._unstreamed = all(stream.whole for stream in streams)
             return None
         seen = held(streams, self._crowd.looks, batch)
         self._prompt_tokens[batch, prompt] = round(statistics.median(stream.prompt_tokens for stream in streams))
