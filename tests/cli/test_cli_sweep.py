@@ -126,5 +126,9 @@ def test_a_mistake_is_one_sentence(arguments: tuple[str, ...], told: str, tmp_pa
     assert not (tmp_path / "phasewise-runs").exists()
 
 
+def test_a_model_in_process_is_refused_with_the_way_out(tmp_path: Path) -> None:
+    assert "serve it, and give its URL" in one_sentence(phasewise("sweep", f"hf:{tmp_path}", cwd=tmp_path), 2)
+
+
 def test_nothing_there_is_one_sentence(tmp_path: Path) -> None:
     assert "start the server" in one_sentence(phasewise("sweep", "http://127.0.0.1:9", cwd=tmp_path), 3)
