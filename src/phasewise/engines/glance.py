@@ -51,6 +51,7 @@ class Event(msgspec.Struct, gc=False):
     usage: dialect.Usage | None = None
     timings: Timings | None = None
     metrics: msgspec.Raw | None = None
+    stats: msgspec.Raw | None = None
 
 
 class Glance(NamedTuple):
@@ -85,7 +86,7 @@ def glance(events: Sequence[bytes], secret: str = "") -> Glance:
     usage, finish, last = None, None, None
     for place, event in enumerate(_decoded(events, secret)):
         count = UNSAID
-        if event.timings is not None or event.usage is not None or event.metrics is not None:
+        if event.timings is not None or event.usage is not None or event.metrics is not None or event.stats is not None:
             last, usage, count = events[place], event.usage or usage, _running(event)
         running.append(count)
         if not event.choices:
@@ -100,6 +101,21 @@ def glance(events: Sequence[bytes], secret: str = "") -> Glance:
         if choice.finish_reason is not None:
             finish = choice.finish_reason
     return Glance(kinds, ids, running, usage, finish, last)
+
+
+def of(pieces: Sequence[dialect.Piece], events: Sequence[bytes]) -> Glance:
+    """The same from events of another wire, each already read."""
+    last = [event for event, piece in zip(events, pieces, strict=True) if piece.usage is not None or piece.timings]
+    usages = [piece.usage for piece in pieces if piece.usage is not None]
+    finishes = [piece.finish_reason for piece in pieces if piece.finish_reason is not None]
+    return Glance(
+        kinds=[SHOWN * p.shown | BLANK * p.blank | THINKING * p.thinking for p in pieces],
+        ids=[UNSAID if piece.ids is None else piece.ids for piece in pieces],
+        running=[UNSAID if piece.running is None else piece.running for piece in pieces],
+        usage=usages[-1] if usages else None,
+        finish_reason=finishes[-1] if finishes else None,
+        last=last[-1] if last else None,
+    )
 
 
 def _running(event: Event) -> int:
