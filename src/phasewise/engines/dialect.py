@@ -16,7 +16,6 @@ from phasewise.engines.text import NOT_JSON, clean
 from phasewise.errors import BrokenStream
 from phasewise.record.target import Prompting
 
-
 Payload = tuple[int, ...] | str
 """A prompt: token ids or text."""
 

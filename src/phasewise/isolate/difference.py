@@ -1,0 +1,107 @@
+"""Decode by the difference of two answer lengths, for servers that give no token before the answer is complete.
+
+Such a server sends the whole answer in one burst, or replays it evenly once it has it. Then TTFT is the time of the
+whole answer, and what it grows by from a short answer to a long one, over the tokens between them, is the time per
+token. Whatever is replayed after the first token does not count.
+"""
+
+from __future__ import annotations
+
+import random
+import statistics
+from collections.abc import Sequence
+
+from phasewise import fitting
+from phasewise.isolate import plan
+from phasewise.isolate.prefill import RESOLUTION_S, quantity
+from phasewise.isolate.sample import Sample, Shape
+from phasewise.isolate.session import Session
+from phasewise.record.observation import DecodeObservation, DecodePoint
+
+GROWS = 0.5
+"""Part of what a longer answer takes more that may come before its first token; of a real stream it is none."""
+
+APART = 4
+"""The shorter answer has this part of the longer one's tokens."""
+
+MOST_ROUNDS = 12
+
+SPENT = "the time budget was spent"
+
+
+def at_once(samples: Sequence[Sample]) -> bool:
+    """Whether answers come only when they are complete: the first token comes later the longer the answer is.
+
+    The longest answer is held against the best of the requests with at least as long a prompt and at most half the
+    tokens, such as those of the prefill profile.
+    """
+    longest = max((s for s in samples if s.phase == "decode"), key=lambda s: s.counted[0], default=None)
+    if longest is None:
+        return False
+    tokens = longest.counted[0]
+    short = [s for s in samples if s.prompt_tokens >= longest.prompt_tokens and 2 * s.counted[0] <= tokens]
+    if not short:
+        return False
+    best = min(short, key=lambda s: s.wall_s)
+    more = longest.answer.ended_at - longest.answer.sent_at - (best.answer.ended_at - best.answer.sent_at)
+    return more > 0 and longest.answer.ttft - best.answer.ttft > GROWS * more
+
+
+def measure(session: Session, shape: Shape) -> str:
+    """Sample answers of ``shape`` and of a part of its length in turns; returns why it stopped."""
+    session.at_once()
+    shapes = [shape, Shape(shape.prompt, max(1, shape.answer // APART))]
+    for number in range(MOST_ROUNDS):
+        asked = False
+        for one in random.Random(number).sample(shapes, len(shapes)):
+            if session.costs.most(one) <= session.left():
+                session.ask("decode", one)
+                asked = True
+        if not asked:
+            return SPENT
+        if number >= plan.LEAST_KEPT and _tight(session.samples):
+            return "the interval was tight"
+    return f"each answer length was sampled {MOST_ROUNDS} times"
+
+
+def observe(groups: Sequence[Sequence[Sample]]) -> DecodeObservation | None:
+    """What answers of two lengths say, given in groups of one shape; None while there is only one."""
+    lengths = [(statistics.median(s.counted[0] for s in group), group) for group in groups if group]
+    if len({tokens for tokens, _ in lengths}) < 2:
+        return None
+    samples = [sample for _, group in lengths for sample in group]
+    fit = fitting.nonnegative(
+        [[1.0, float(sample.counted[0])] for sample in samples],
+        [sample.answer.ttft for sample in samples],
+        resolution=RESOLUTION_S,
+    )
+    short, long = min(tokens for tokens, _ in lengths), max(tokens for tokens, _ in lengths)
+    prompt = statistics.median(sample.prompt_tokens for sample in samples)
+    source = (
+        f"difference of answers of {short:,.0f} and {long:,.0f} tokens, {len(samples)} requests: they came only when "
+        "they were complete"
+    )
+    tpot = quantity(fit.coefficient(1), "s", source)
+    context = prompt + (short + long) / 2
+    point = DecodePoint(
+        context=context, prompt_tokens=round(prompt), generated=round(long - short), tpot=tpot, samples=len(samples)
+    )
+    chunks = sum(len(sample.carrying) for sample in samples)
+    return DecodeObservation(
+        points=(point,),
+        fit=None,
+        tpot=tpot,
+        tpot_context=context,
+        tokens_per_chunk=sum(sample.counted[0] for sample in samples) / max(1, chunks),
+    )
+
+
+def _tight(samples: Sequence[Sample]) -> bool:
+    groups: dict[Shape, list[Sample]] = {}
+    for sample in samples:
+        if sample.phase == "decode" and not sample.warmup:
+            groups.setdefault(sample.shape, []).append(sample)
+    seen = observe(list(groups.values()))
+    if seen is None or seen.tpot.low is None or seen.tpot.high is None:
+        return False
+    return seen.tpot.high - seen.tpot.low <= plan.TIGHT * seen.tpot.value
