@@ -25,7 +25,7 @@ class Delta(msgspec.Struct, gc=False):
     refusal: str | None = None
     reasoning: str | None = None
     reasoning_content: str | None = None
-    tool_calls: msgspec.Raw | None = None
+    tool_calls: list[msgspec.Raw] | None = None
 
 
 class Choice(msgspec.Struct, gc=False):
@@ -50,8 +50,8 @@ class Event(msgspec.Struct, gc=False):
     choices: list[Choice] | None = None
     usage: dialect.Usage | None = None
     timings: Timings | None = None
-    metrics: msgspec.Raw | None = None
-    stats: msgspec.Raw | None = None
+    metrics: dict[str, msgspec.Raw] | None = None
+    stats: dict[str, msgspec.Raw] | None = None
 
 
 class Glance(NamedTuple):
@@ -128,15 +128,11 @@ def _running(event: Event) -> int:
 
 def _kind(choice: Choice) -> int:
     delta = choice.delta or choice.message or _NO_DELTA
-    if delta.content or delta.refusal or _calls(delta):
+    if delta.content or delta.refusal or delta.tool_calls:
         return SHOWN
     if delta.reasoning or delta.reasoning_content:
         return SHOWN | THINKING
     return 0 if delta.role is not None else BLANK
-
-
-def _calls(delta: Delta) -> bool:
-    return delta.tool_calls is not None and bytes(delta.tool_calls) not in (b"null", b"[]")
 
 
 def _decoded(events: Sequence[bytes], secret: str) -> list[Event]:

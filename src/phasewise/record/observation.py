@@ -127,7 +127,7 @@ class Observation(msgspec.Struct, frozen=True, kw_only=True):
     """Both clean profiles (either may be missing) and their checks.
 
     ``requests`` and ``tokens`` count what was sent and received in all, ``stopped`` says why sampling ended.
-    ``timings`` are the server's own beside ours, None when it tells none; ``reasoning`` is None when no answer held any.
+    ``timings`` are the server's own beside ours, None when it tells none; ``reasoning`` is None when answers held none.
     """
 
     prefill: PrefillObservation | None
