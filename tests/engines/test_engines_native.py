@@ -226,8 +226,8 @@ LM_STATS = {
 
 def lm_studio(request: Request) -> Iterable[Step]:
     """LM Studio, which answers every path that it does not know with 200 and an error."""
-    base = request.path.removeprefix("/api/v0").removeprefix("/v1")
     native = request.path.startswith("/api/v0")
+    base = request.path.removeprefix("/api/v0" if native else "/v1")
     if base == "/models" and native:
         loaded = {"id": "small", "object": "model", "type": "llm", "publisher": "somebody", "arch": "llama"}
         loaded |= {

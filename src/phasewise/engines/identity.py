@@ -95,7 +95,7 @@ def identify(client: Client, served: Served) -> Identity:
 def _engine_of(path: str, found: dict[str, Any]) -> str:
     if path == "/props" and "default_generation_settings" in found:
         return "llama.cpp"
-    if path == "/get_server_info":
+    if path == "/get_server_info" and found.keys() & {"model_path", "tp_size", "server_args"}:
         return "SGLang"
     if path == "/info" and "model_id" in found:
         return "TGI"

@@ -18,8 +18,11 @@ from phasewise.isolate.sample import Sample, Shape
 from phasewise.isolate.session import Session
 from phasewise.record.observation import DecodeObservation, DecodePoint
 
-GROWS = 0.5
+GROWS = 0.3
 """Part of what a longer answer takes more that may come before its first token; of a real stream it is none."""
+
+NOISE = 0.1
+"""Part of a TTFT by which the best of another length may be later without meaning anything."""
 
 APART = 4
 """The shorter answer has this part of the longer one's tokens."""
@@ -32,19 +35,23 @@ SPENT = "the time budget was spent"
 def at_once(samples: Sequence[Sample]) -> bool:
     """Whether answers come only when they are complete: the first token comes later the longer the answer is.
 
-    The longest answer is held against the best of the requests with at least as long a prompt and at most half the
-    tokens, such as those of the prefill profile.
+    The longest answers are held against the best of the requests with at least as long a prompt and at most half the
+    tokens, such as those of the prefill profile. The best of each: a first one may be late because it was cold.
     """
-    longest = max((s for s in samples if s.phase == "decode"), key=lambda s: s.counted[0], default=None)
-    if longest is None:
+    tokens = max((s.counted[0] for s in samples if s.phase == "decode"), default=0)
+    long = [s for s in samples if s.phase == "decode" and s.counted[0] == tokens]
+    prompt = min((s.prompt_tokens for s in long), default=0)
+    short = [s for s in samples if s.prompt_tokens >= prompt and 2 * s.counted[0] <= tokens]
+    if not long or not short:
         return False
-    tokens = longest.counted[0]
-    short = [s for s in samples if s.prompt_tokens >= longest.prompt_tokens and 2 * s.counted[0] <= tokens]
-    if not short:
-        return False
-    best = min(short, key=lambda s: s.wall_s)
-    more = longest.answer.ended_at - longest.answer.sent_at - (best.answer.ended_at - best.answer.sent_at)
-    return more > 0 and longest.answer.ttft - best.answer.ttft > GROWS * more
+    first = min(s.answer.ttft for s in short)
+    later = min(s.answer.ttft for s in long) - first
+    more = min(map(_whole, long)) - min(map(_whole, short))
+    return more > 0 and later > max(GROWS * more, NOISE * first)
+
+
+def _whole(sample: Sample) -> float:
+    return sample.answer.ended_at - sample.answer.sent_at
 
 
 def measure(session: Session, shape: Shape) -> str:
@@ -71,7 +78,7 @@ def observe(groups: Sequence[Sequence[Sample]]) -> DecodeObservation | None:
         return None
     samples = [sample for _, group in lengths for sample in group]
     fit = fitting.nonnegative(
-        [[1.0, float(sample.counted[0])] for sample in samples],
+        [[1.0, sample.counted[0] - 1.0] for sample in samples],
         [sample.answer.ttft for sample in samples],
         resolution=RESOLUTION_S,
     )

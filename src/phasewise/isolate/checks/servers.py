@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import itertools
 import statistics
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from phasewise.isolate import timings
 from phasewise.isolate.checks.evidence import Evidence, many
 from phasewise.isolate.sample import Sample
-from phasewise.record.observation import Check, CheckStatus
+from phasewise.record.observation import Check, CheckStatus, Phase
 from phasewise.record.timings import Beside
 from phasewise.units import show
 
@@ -29,15 +29,16 @@ HELD = 0.05
 def timings_agree(evidence: Evidence) -> list[Check]:
     """Are TTFT and TPOT what the server's own timings make of them, and if not, where is the rest?"""
     found = timings.observe(evidence.samples)
+    if found is None:
+        text = "the server tells no times of its own"
+        return [Check(name="timings_agree", phase="run", status="not_checked", detail=text)]
     checks = []
-    for phase in ("prefill", "decode"):
-        if not evidence.sent(phase):
-            continue
-        rows = [row for row in (found.rows if found else ()) if row.phase == phase]
-        status, text = _told(rows) if rows and phase == "prefill" else _stepped(rows)
-        if found and rows:
+    for phase, told in _PHASES:
+        rows = [row for row in found.rows if row.phase == phase]
+        if rows:
+            status, text = told(rows)
             text = f"{found.who}: {text}"
-        checks.append(Check(name="timings_agree", phase=phase, status=status, detail=text))
+            checks.append(Check(name="timings_agree", phase=phase, status=status, detail=text))
     return checks
 
 
@@ -64,8 +65,6 @@ def _told(rows: Sequence[Beside]) -> tuple[CheckStatus, str]:
 
 def _stepped(rows: Sequence[Beside]) -> tuple[CheckStatus, str]:
     """Decode: a step is a step, whoever times it."""
-    if not rows:
-        return "not_checked", "the server tells no times of its own"
     worst = max(rows, key=lambda row: abs(row.ours.value / row.theirs.value - 1) if row.theirs.value > 0 else 0.0)
     text = f"a token took {_value(worst.theirs.value)}, our TPOT after {many(worst.tokens, 'token')} was "
     text += _value(worst.ours.value)
@@ -77,6 +76,12 @@ def _stepped(rows: Sequence[Beside]) -> tuple[CheckStatus, str]:
     else:
         why = "the last token reached us late: the front end or the network is slower than the engine"
     return "failed", f"{text}, {apart:+.1%}: {why}"
+
+
+_PHASES: tuple[tuple[Phase, Callable[[Sequence[Beside]], tuple[CheckStatus, str]]], ...] = (
+    ("prefill", _told),
+    ("decode", _stepped),
+)
 
 
 def held_back(evidence: Evidence) -> list[Check]:

@@ -31,6 +31,8 @@ def profile(run: Run) -> dict[str, object]:
         "split": _split(run),
         "prefill": {**_prefill(seen.prefill if seen else None), **_judged(run, "prefill")},
         "decode": {**_decode(seen.decode if seen else None), **_judged(run, "decode")},
+        "server_timings": (seen and seen.timings) or Missing("the server told no times of its own"),
+        "reasoning": (seen and seen.reasoning) or Missing("no answer held reasoning apart from its text"),
         "checks": seen.checks if seen else (),
         "fixes": [_fix(fix) for fix in findings.fixes(run)],
         "rejected": findings.rejected(run),
