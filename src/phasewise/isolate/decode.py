@@ -50,10 +50,8 @@ def measure(session: Session, *, max_prompt: int | None = None) -> str:
     if answer < 2:
         return f"{SPENT} by the first requests"
     session.ask("decode", Shape(prompt, answer))
-    if difference.at_once(session.samples):
-        session.ask("decode", Shape(prompt, answer))  # the first may have been cold
-        if difference.at_once(session.samples):
-            return difference.measure(session, Shape(prompt, answer))
+    if difference.suspected(session.samples) and difference.confirmed(session, Shape(prompt, answer)):
+        return difference.measure(session, Shape(prompt, answer))
     shapes = [Shape(prompt, answer)]
     for number in range(1, MOST_ROUNDS):
         shapes = _lengthened(session, shapes, max_prompt)

@@ -19,7 +19,7 @@ from phasewise.isolate.session import Session
 from phasewise.record.observation import DecodeObservation, DecodePoint
 
 GROWS = 0.3
-"""Part of what a longer answer takes more that may come before its first token; of a real stream it is none."""
+"""Part of what a longer answer takes more that raises a suspicion when it comes before the first token."""
 
 NOISE = 0.1
 """Part of a TTFT by which the best of another length may be later without meaning anything."""
@@ -32,22 +32,52 @@ MOST_ROUNDS = 12
 SPENT = "the time budget was spent"
 
 
-def at_once(samples: Sequence[Sample]) -> bool:
-    """Whether answers come only when they are complete: the first token comes later the longer the answer is.
+def suspected(samples: Sequence[Sample]) -> bool:
+    """Whether the first token of the longest answer came late: `confirmed` asks whether it always does.
 
-    The longest answers are held against the best of the requests with at least as long a prompt and at most half the
-    tokens, such as those of the prefill profile. The best of each: a first one may be late because it was cold.
+    It is held against the best of the requests with at least as long a prompt and at most half the tokens, such as
+    those of the prefill profile.
     """
-    tokens = max((s.counted[0] for s in samples if s.phase == "decode"), default=0)
-    long = [s for s in samples if s.phase == "decode" and s.counted[0] == tokens]
-    prompt = min((s.prompt_tokens for s in long), default=0)
-    short = [s for s in samples if s.prompt_tokens >= prompt and 2 * s.counted[0] <= tokens]
+    long, short = _ends(samples)
     if not long or not short:
         return False
     first = min(s.answer.ttft for s in short)
     later = min(s.answer.ttft for s in long) - first
     more = min(map(_whole, long)) - min(map(_whole, short))
     return more > 0 and later > max(GROWS * more, NOISE * first)
+
+
+def confirmed(session: Session, shape: Shape) -> bool:
+    """Whether the first token comes later the longer the answer is, by an answer of half the length and another whole.
+
+    A first answer may have been cold; and what a proxy collects before it sends delays the first token by so many
+    tokens, whatever the answer's length.
+    """
+    half = Shape(shape.prompt, shape.answer // 2)
+    session.ask("decode", half, warmup=True)
+    session.ask("decode", shape)
+    if not suspected(session.samples):
+        return False
+    long, short = _ends(session.samples)
+    halves = [s for s in session.samples if s.shape == half and s.phase == "decode"]
+    if not halves:
+        return False
+    (n, late), (middle, halfway), (m, first) = map(_best, (long, halves, short))
+    return middle < n and (late - halfway) / (n - middle) > (late - first) / (n - m) / 2
+
+
+def _ends(samples: Sequence[Sample]) -> tuple[list[Sample], list[Sample]]:
+    """The longest answers, and the requests with at most half their tokens and no shorter a prompt."""
+    tokens = max((s.counted[0] for s in samples if s.phase == "decode"), default=0)
+    long = [s for s in samples if s.phase == "decode" and s.counted[0] == tokens]
+    prompt = min((s.prompt_tokens for s in long), default=0)
+    return long, [s for s in samples if s.prompt_tokens >= prompt and 2 * s.counted[0] < tokens]
+
+
+def _best(samples: Sequence[Sample]) -> tuple[int, float]:
+    """Tokens and TTFT of the quickest."""
+    quickest = min(samples, key=lambda sample: sample.answer.ttft)
+    return quickest.counted[0], quickest.answer.ttft
 
 
 def _whole(sample: Sample) -> float:
