@@ -30,7 +30,7 @@ def timings_agree(evidence: Evidence) -> list[Check]:
     """Are TTFT and TPOT what the server's own timings make of them, and if not, where is the rest?"""
     found = timings.observe(evidence.samples)
     if found is None:
-        text = "the server tells no times of its own"
+        text = "the server tells no times of its own (vLLM does with --enable-per-request-metrics)"
         return [Check(name="timings_agree", phase="run", status="not_checked", detail=text)]
     checks = []
     for phase, told in _PHASES:
