@@ -2,10 +2,11 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+ENGINES := .venv-engines
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 export PIP_NO_INPUT := 1
 
-.PHONY: profile test check slow lock clean
+.PHONY: profile test check slow engines lock clean
 .DEFAULT_GOAL := profile
 
 ## profile: run the main job on the embedded engine with its bundled model; the last lines say where the report is
@@ -25,6 +26,17 @@ check: $(VENV)/dev.stamp
 ## slow: the tests that need minutes, a real engine or a browser (what .ci/run adds)
 slow: $(VENV)/dev.stamp
 	$(BIN)/python -m pytest -m slow
+
+## engines: the vLLM CPU engine, transformers serve and the bundled model in their format, for the slow tests (2.4 GB)
+engines: $(ENGINES)/engines.stamp
+
+$(ENGINES)/engines.stamp: requirements/vllm.txt tests/engines/hf_folder.py $(VENV)/run.stamp
+	$(PYTHON) -m venv $(ENGINES)
+	$(ENGINES)/bin/python -m pip --disable-pip-version-check --quiet install --no-deps -r requirements/vllm.txt
+	$(ENGINES)/bin/python tests/engines/hf_folder.py \
+	  "$$($(BIN)/python -c 'from phasewise.engines.embedded import bundled_model; print(bundled_model())')" \
+	  $(ENGINES)/smollm2
+	@touch $@
 
 $(VENV)/python.stamp:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -50,4 +62,4 @@ lock:
 	  --constraint requirements/run.txt --group test --group check -o requirements/dev.txt
 
 clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(ENGINES) .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -8,6 +8,7 @@ import msgspec
 
 from phasewise.engines import dialect, sse
 from phasewise.engines.base import Answer, Chunk
+from phasewise.engines.lines import Lines, framing
 from phasewise.engines.reply import MAX_BODY, Reply
 from phasewise.errors import BrokenStream
 
@@ -20,7 +21,7 @@ class Arrival(NamedTuple):
     data: bytes
 
 
-def receive(reply: Reply, max_tokens: int, secret: str = "") -> Answer:
+def receive(reply: Reply, max_tokens: int, secret: str = "", wire: dialect.Wire = dialect.OPENAI) -> Answer:
     """Take in the answer to a streaming request; no error quotes ``secret``.
 
     Nothing is decoded before the stream has ended, so that no token waits in the socket for our JSON.
@@ -30,14 +31,13 @@ def receive(reply: Reply, max_tokens: int, secret: str = "") -> Answer:
         BrokenStream: the stream ended early, is no SSE or JSON, holds an error, or no token at all.
     """
     if "application/json" in reply.headers.get("content-type", ""):
-        return _whole(reply, secret)
-    arrivals, ended_at = _collect(reply, 2 * max_tokens + 100, secret)
-    pieces = [dialect.read(arrival.data, secret) for arrival in arrivals]
+        return _whole(reply, secret, wire)
+    arrivals, ended_at = _collect(reply, 2 * max_tokens + 100, secret, framing(wire))
+    pieces = [wire.read(arrival.data, secret) for arrival in arrivals]
     return _assemble(reply, arrivals, pieces, ended_at)
 
 
-def _collect(reply: Reply, events: int, secret: str) -> tuple[list[Arrival], float]:
-    parser = sse.Parser()
+def _collect(reply: Reply, events: int, secret: str, parser: sse.Parser | Lines) -> tuple[list[Arrival], float]:
     arrivals: list[Arrival] = []
     at, number = reply.headers_at, 0
     for at, number, data in reply.reads():
@@ -55,12 +55,12 @@ def _collect(reply: Reply, events: int, secret: str) -> tuple[list[Arrival], flo
     return arrivals, at
 
 
-def _whole(reply: Reply, secret: str) -> Answer:
+def _whole(reply: Reply, secret: str, wire: dialect.Wire) -> Answer:
     """Read an answer that came as one JSON body although a stream was asked for."""
     reads = list(reply.reads(MAX_BODY))
     body = b"".join(read.data for read in reads)
     at, number = (reads[-1].at, reads[-1].number) if reads else (reply.headers_at, 0)
-    return _assemble(reply, [Arrival(at, number, body)], [dialect.read(body, secret)], at, streamed=False)
+    return _assemble(reply, [Arrival(at, number, body)], [wire.read(body, secret)], at, streamed=False)
 
 
 def _assemble(

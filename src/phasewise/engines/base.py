@@ -86,6 +86,12 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
         """Send of the request to the first token, seconds."""
         return self.first_at - self.sent_at
 
+    @property
+    def answered_at(self) -> float | None:
+        """Of the first token that is no reasoning; None when there is none."""
+        spoken = (chunk.at for chunk in self.chunks if (chunk.tokens or not chunk.empty) and not chunk.thinking)
+        return next(spoken, None)
+
 
 class Activity(msgspec.Struct, frozen=True, kw_only=True):
     """What the server's own counters say at one moment; None where it has no such counter.

@@ -88,7 +88,11 @@ def _running_usage(settled: Settled) -> Capability:
 
 def _cached(answer: Answer) -> Capability:
     if answer.cached_tokens is None:
-        return _one("cached_tokens", False, "usage does not say (vLLM: --enable-prompt-tokens-details)")
+        return _one(
+            "cached_tokens",
+            False,
+            "usage does not say (vLLM: --enable-prompt-tokens-details, SGLang: --enable-cache-report)",
+        )
     return _one("cached_tokens", True, f"{answer.cached_tokens} of {answer.prompt_tokens} prompt tokens were cached")
 
 

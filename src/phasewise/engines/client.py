@@ -10,6 +10,7 @@ import msgspec
 from phasewise.engines import answers
 from phasewise.engines.address import Address
 from phasewise.engines.base import Answer
+from phasewise.engines.dialect import OPENAI, Wire
 from phasewise.engines.flight import Sink
 from phasewise.engines.loop import Loop
 from phasewise.engines.quiet import no_collection
@@ -52,25 +53,26 @@ class Client:
         return self._connection.fetch("GET", path, headers=self._headers | {"Accept": "*/*"}, wait_s=PAGE_S)
 
     def look(self, path: str) -> dict[str, Any] | None:
-        """Fetch a page of JSON that a server may or may not have; None when it has none.
+        """Fetch a page with a JSON object that a server may or may not have; None when it has none.
 
         Raises:
             Unreachable: the server is gone.
         """
-        return self._optional("GET", path)
+        found = self._optional("GET", path)
+        return found if isinstance(found, dict) else None
 
-    def post(self, path: str, body: dict[str, Any]) -> dict[str, Any] | None:
-        """Post JSON to an endpoint that a server may or may not have; None when it does not answer with an object."""
+    def post(self, path: str, body: dict[str, Any]) -> Any:
+        """Post JSON to an endpoint that a server may or may not have; None when it does not answer with JSON."""
         return self._optional("POST", path, msgspec.json.encode(body))
 
-    def _optional(self, method: str, path: str, body: bytes = b"") -> dict[str, Any] | None:
+    def _optional(self, method: str, path: str, body: bytes = b"") -> Any:
         try:
-            return _object(self._connection.fetch(method, path, body=body, headers=self._headers, wait_s=PAGE_S))
+            return _json(self._connection.fetch(method, path, body=body, headers=self._headers, wait_s=PAGE_S))
         except (BrokenStream, NotAnEngine, Stalled):
             return None
 
-    def stream(self, path: str, body: bytes, max_tokens: int) -> Answer | Page:
-        """Send one request for a streamed answer; a page is what came instead, with its status.
+    def stream(self, path: str, body: bytes, max_tokens: int, wire: Wire = OPENAI) -> Answer | Page:
+        """Send one request for a streamed answer of ``wire``; a page is what came instead, with its status.
 
         Raises:
             EngineError: no answer, or a broken one.
@@ -82,7 +84,7 @@ class Client:
             if reply.status != 200 or "html" in reply.headers.get("content-type", ""):
                 return Page(reply.status, reply.headers, reply.body())
             try:
-                answer = answers.receive(reply, max_tokens, self._secret)
+                answer = answers.receive(reply, max_tokens, self._secret, wire)
             finally:
                 reply.abandon()
         self.tokens_in += answer.prompt_tokens or 0
@@ -126,11 +128,10 @@ def api_key(given: str | None) -> str:
     return key
 
 
-def _object(page: Page) -> dict[str, Any] | None:
+def _json(page: Page) -> Any:
     if page.status != 200:
         return None
     try:
-        found = msgspec.json.decode(page.body)
+        return msgspec.json.decode(page.body)
     except NOT_JSON:
         return None
-    return found if isinstance(found, dict) else None

@@ -1,12 +1,14 @@
 """The OpenAI-compatible dialect: how a request is written and what a streamed chunk says.
 
-Two endpoints, ``completions`` (token ids or text) and ``chat/completions``, with the additions of vLLM, SGLang and
-llama.cpp: token ids per chunk, running usage, reasoning under either name, the server's own timings.
+Two endpoints, ``completions`` (token ids or text) and ``chat/completions``, with the additions of vLLM, SGLang,
+llama.cpp and LM Studio: token ids per chunk, running usage, reasoning under either name, the server's own timings.
+Servers that also speak in another way have it in ``native/``.
 """
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from collections.abc import Callable
+from typing import Annotated, Any, NamedTuple
 
 import msgspec
 
@@ -14,48 +16,47 @@ from phasewise.engines.text import NOT_JSON, clean
 from phasewise.errors import BrokenStream
 from phasewise.record.target import Prompting
 
+Payload = tuple[int, ...] | str
+"""A prompt: token ids or text."""
 
-class Form(msgspec.Struct, frozen=True, kw_only=True):
-    """How requests to one server are written.
+
+class Wire(NamedTuple):
+    """One way of talking to a server.
 
     Attributes:
-        prompting: what the prompt is sent as.
-        path: of the endpoint, from the server's root.
-        model: name sent with each request.
-        limit: name of the field that bounds the answer.
-        floor: name of a field that keeps the answer from ending before the bound, where one is needed.
-        fields: everything else, as found by the probe.
+        write: a form, a prompt and the bound of the answer to the JSON object that is sent.
+        read: the data of one event, and a secret that no error quotes, to what it says.
+        by_line: events are lines of JSON; else server-sent events.
     """
 
-    prompting: Prompting
-    path: str
-    model: str
-    limit: str = "max_tokens"
-    floor: str | None = None
-    fields: dict[str, Any] = {}
-
-    def body(self, payload: tuple[int, ...] | str, max_tokens: int) -> bytes:
-        """The request's JSON."""
-        body: dict[str, Any] = {"model": self.model, "stream": True, self.limit: max_tokens} | self.fields
-        if self.floor is not None:
-            body[self.floor] = max_tokens
-        if self.prompting == "chat":
-            body["messages"] = [{"role": "user", "content": payload}]
-        else:
-            body["prompt"] = payload
-        return msgspec.json.encode(body)
+    write: Callable[[Form, Payload, int], dict[str, Any]]
+    read: Callable[[bytes, str], Piece]
+    by_line: bool = False
 
 
-_Count = Annotated[int, msgspec.Meta(ge=0, lt=2**53)]
+def write(form: Form, payload: Payload, max_tokens: int) -> dict[str, Any]:
+    """The body of an OpenAI-compatible request."""
+    body: dict[str, Any] = {"model": form.model, "stream": True, form.limit: max_tokens} | form.fields
+    if form.floor is not None:
+        body[form.floor] = max_tokens
+    if form.prompting == "chat":
+        body["messages"] = [{"role": "user", "content": payload}]
+    else:
+        body["prompt"] = payload
+    return body
+
+
+Count = Annotated[int, msgspec.Meta(ge=0, lt=2**53)]
+"""Of tokens, as a server tells it."""
 
 
 class Usage(msgspec.Struct, frozen=True):
     """The server's own count; ``cached_tokens`` sits in the details, in old SGLang beside them."""
 
-    prompt_tokens: _Count | None = None
-    completion_tokens: _Count | None = None
+    prompt_tokens: Count | None = None
+    completion_tokens: Count | None = None
     prompt_tokens_details: _Details | None = None
-    cached_tokens: _Count | None = None
+    cached_tokens: Count | None = None
 
     @property
     def cached(self) -> int | None:
@@ -65,7 +66,7 @@ class Usage(msgspec.Struct, frozen=True):
 
 
 class _Details(msgspec.Struct, frozen=True):
-    cached_tokens: _Count | None = None
+    cached_tokens: Count | None = None
 
 
 class _Delta(msgspec.Struct, frozen=True):
@@ -90,6 +91,7 @@ class _Body(msgspec.Struct, frozen=True):
     usage: Usage | None = None
     timings: dict[str, Any] | None = None
     metrics: dict[str, Any] | None = None
+    stats: dict[str, Any] | None = None
     error: Any = None
     object: str | None = None
 
@@ -135,8 +137,7 @@ def read(data: bytes, secret: str = "") -> Piece:
         ) from None
     if body.error is not None or body.object == "error":
         raise broken_off(data, secret)
-    said = {**(body.timings or {}), **(body.metrics or {})}
-    numbers = {key: float(value) for key, value in said.items() if _is_number(value)}
+    numbers = figures({**(body.timings or {}), **(body.metrics or {}), **(body.stats or {})})
     running = body.usage.completion_tokens if body.usage else numbers.get("predicted_n")
     choice = body.choices[0] if body.choices else None
     delta = (choice.delta or choice.message or _Delta()) if choice else _Delta()
@@ -152,6 +153,41 @@ def read(data: bytes, secret: str = "") -> Piece:
         finish_reason=choice.finish_reason if choice else None,
         timings=numbers,
     )
+
+
+OPENAI = Wire(write, read)
+"""The dialect of nearly all servers."""
+
+
+class Form(msgspec.Struct, frozen=True, kw_only=True):
+    """How requests to one server are written.
+
+    Attributes:
+        prompting: what the prompt is sent as.
+        path: of the endpoint, from the server's root.
+        model: name sent with each request.
+        limit: name of the field that bounds the answer.
+        floor: name of a field that keeps the answer from ending before the bound, where one is needed.
+        fields: everything else, as found by the probe.
+        wire: how it is put into JSON, and how its answer reads.
+    """
+
+    prompting: Prompting
+    path: str
+    model: str
+    limit: str = "max_tokens"
+    floor: str | None = None
+    fields: dict[str, Any] = {}
+    wire: Wire = OPENAI
+
+    def body(self, payload: Payload, max_tokens: int) -> bytes:
+        """The request's JSON."""
+        return msgspec.json.encode(self.wire.write(self, payload, max_tokens))
+
+
+def figures(said: dict[str, Any]) -> dict[str, float]:
+    """Those entries that are numbers, and numbers that can be."""
+    return {key: float(value) for key, value in said.items() if _is_number(value)}
 
 
 def _is_number(value: object) -> bool:

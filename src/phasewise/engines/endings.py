@@ -8,7 +8,7 @@ import msgspec
 
 from phasewise.engines.base import Answer
 from phasewise.engines.client import Client
-from phasewise.engines.dialect import Form
+from phasewise.engines.dialect import OPENAI, Form
 from phasewise.engines.prompts import Words
 from phasewise.errors import BrokenStream
 
@@ -29,6 +29,8 @@ def settle(client: Client, form: Form, api: str, words: Words) -> Ending:
 
     The question goes to the chat endpoint, where a model does stop by itself; other prompts seldom make it.
     """
+    if form.wire is not OPENAI:
+        return Ending(form, False, f"{form.path} has no such setting")
     chat = msgspec.structs.replace(form, prompting="chat", path=f"{api}/chat/completions")
     seen = "ignore_eos refused"
     if "ignore_eos" in form.fields:

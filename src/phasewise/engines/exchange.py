@@ -8,6 +8,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from phasewise.engines.dialect import OPENAI, Wire
 from phasewise.engines.glance import BLANK, SHOWN, UNSAID
 
 Ints = NDArray[np.int64]
@@ -23,6 +24,7 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
         due: when it should be sent, ``perf_counter`` seconds; 0 for at once.
         max_tokens: the answer's bound: a stream of far more events is broken off.
         fresh: open a connection of its own instead of reusing one.
+        wire: how the answer reads.
     """
 
     key: int
@@ -31,6 +33,7 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     max_tokens: int
     due: float = 0.0
     fresh: bool = False
+    wire: Wire = OPENAI
 
 
 class Arrivals(msgspec.Struct, frozen=True, kw_only=True):

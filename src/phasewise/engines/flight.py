@@ -11,10 +11,11 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from phasewise.engines import dialect, sse, stamps
+from phasewise.engines import dialect, stamps
 from phasewise.engines.address import Address
 from phasewise.engines.exchange import Arrivals, Exchange, Ints, Order, joined, settled
-from phasewise.engines.glance import THINKING, UNSAID, Glance, glance
+from phasewise.engines.glance import THINKING, UNSAID, Glance, glance, of
+from phasewise.engines.lines import framing
 from phasewise.engines.message import Message
 from phasewise.engines.refusal import refusal
 from phasewise.engines.wire import Page
@@ -64,7 +65,7 @@ class Flight:
         self._secret = secret
         self._sink = sink
         self._message = Message(address.shown)
-        self._sse = sse.Parser()
+        self._sse = framing(order.wire)
         self._rows = _Rows()
         self._page = bytearray()
         self._number = self._received = self._headers_at = self._ended_at = self._seen = 0
@@ -147,14 +148,14 @@ class Flight:
             finish_reason=self._finish,
             streamed=self._streamed,
             stamped=self.stamped,
-            reported=dialect.read(self._last, self._secret).timings if self._last else {},
+            reported=self.order.wire.read(self._last, self._secret).timings if self._last else {},
             arrivals=arrivals,
             received=self._received,
         )
 
     @property
     def _streamed(self) -> bool:
-        return "json" not in self._message.headers.get("content-type", "")
+        return "application/json" not in self._message.headers.get("content-type", "")
 
     @property
     def _streaming(self) -> bool:
@@ -215,7 +216,7 @@ class Flight:
             done = events.index(b"[DONE]")
             self._ended_at = int(at[done])
             events, at, read = events[:done], at[:done], read[:done]
-        found = glance(events, self._secret)
+        found = self._look(events)
         self._usage, self._finish = found.usage or self._usage, found.finish_reason or self._finish
         self._last = found.last or self._last
         self._rows.add(at, read, found)
@@ -224,6 +225,12 @@ class Flight:
             raise BrokenStream(f"The server sent over {self._seen} events, far more than the tokens asked for.")
         if self._sink is not None:
             self._sink(self.order.key, self._rows.taken())
+
+    def _look(self, events: list[bytes]) -> Glance:
+        wire = self.order.wire
+        if wire is dialect.OPENAI:
+            return glance(events, self._secret)
+        return of([wire.read(event, self._secret) for event in events], events)
 
     def _end(self) -> None:
         """The body is complete."""

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from phasewise.engines import native
 from phasewise.engines.base import Answer, Prompt
 from phasewise.engines.client import Client
 from phasewise.engines.dialect import Form
@@ -47,13 +48,15 @@ class Settled(NamedTuple):
 
 
 def settle(client: Client, api: str, model: str, engine: str, ids: TokenIds, words: Words) -> Settled:
-    """Try token ids, then text, then chat; of each the fullest form that the server takes.
+    """Try the server's own API if it has one, then token ids, text and chat; of each the fullest form that it takes.
 
     Raises:
         EngineError: the most telling of the errors of all three.
     """
     errors: dict[Prompting, EngineError] = {}
     ids_refused = ""
+    if settled := _native(client, api, model, engine, ids, words):
+        return settled
     ways: tuple[tuple[Prompting, str, Callable[[], Prompt]], ...] = (
         ("token_ids", "/completions", lambda: ids(PROMPT)),
         ("text", "/completions", lambda: _text(words)),
@@ -83,6 +86,19 @@ def settle(client: Client, api: str, model: str, engine: str, ids: TokenIds, wor
     raise (telling or [errors["chat"]])[0]
 
 
+def _native(client: Client, api: str, model: str, engine: str, ids: TokenIds, words: Words) -> Settled | None:
+    """By the server's own API; None without one, when the OpenAI-compatible one was asked for, or when it fails."""
+    root = api.removesuffix("/v1")
+    for way in native.FORMS.get(engine, ()) if client.address.path != api else ():
+        form = msgspec.structs.replace(way, model=model, path=f"{root}{way.path}")
+        try:
+            settled = _Attempt(client, form, lambda: _text(words), ids).run()
+        except (Refused, NotAnEngine, BrokenStream):
+            continue
+        return settled._replace(ids_refused=f"{form.path} takes text")
+    return None
+
+
 def _text(words: Words) -> Prompt:
     return Prompt(payload=" ".join(words.draw(PROMPT)), tokens=PROMPT, exact=False)
 
@@ -100,7 +116,8 @@ class _Attempt:
         while True:
             prompt = self._draw()
             try:
-                answer = self._client.stream(self._form.path, self._form.body(prompt.payload, TOKENS), TOKENS)
+                body = self._form.body(prompt.payload, TOKENS)
+                answer = self._client.stream(self._form.path, body, TOKENS, self._form.wire)
             except BrokenStream as error:
                 # vLLM refuses an id outside the vocabulary in the stream, after a status of 200.
                 if self._narrowed(str(error)):

@@ -25,7 +25,7 @@ class Delta(msgspec.Struct, gc=False):
     refusal: str | None = None
     reasoning: str | None = None
     reasoning_content: str | None = None
-    tool_calls: msgspec.Raw | None = None
+    tool_calls: list[msgspec.Raw] | None = None
 
 
 class Choice(msgspec.Struct, gc=False):
@@ -50,7 +50,8 @@ class Event(msgspec.Struct, gc=False):
     choices: list[Choice] | None = None
     usage: dialect.Usage | None = None
     timings: Timings | None = None
-    metrics: msgspec.Raw | None = None
+    metrics: dict[str, msgspec.Raw] | None = None
+    stats: dict[str, msgspec.Raw] | None = None
 
 
 class Glance(NamedTuple):
@@ -85,7 +86,7 @@ def glance(events: Sequence[bytes], secret: str = "") -> Glance:
     usage, finish, last = None, None, None
     for place, event in enumerate(_decoded(events, secret)):
         count = UNSAID
-        if event.timings is not None or event.usage is not None or event.metrics is not None:
+        if event.timings is not None or event.usage is not None or event.metrics is not None or event.stats is not None:
             last, usage, count = events[place], event.usage or usage, _running(event)
         running.append(count)
         if not event.choices:
@@ -102,6 +103,21 @@ def glance(events: Sequence[bytes], secret: str = "") -> Glance:
     return Glance(kinds, ids, running, usage, finish, last)
 
 
+def of(pieces: Sequence[dialect.Piece], events: Sequence[bytes]) -> Glance:
+    """The same from events of another wire, each already read."""
+    last = [event for event, piece in zip(events, pieces, strict=True) if piece.usage is not None or piece.timings]
+    usages = [piece.usage for piece in pieces if piece.usage is not None]
+    finishes = [piece.finish_reason for piece in pieces if piece.finish_reason is not None]
+    return Glance(
+        kinds=[SHOWN * p.shown | BLANK * p.blank | THINKING * p.thinking for p in pieces],
+        ids=[UNSAID if piece.ids is None else piece.ids for piece in pieces],
+        running=[UNSAID if piece.running is None else piece.running for piece in pieces],
+        usage=usages[-1] if usages else None,
+        finish_reason=finishes[-1] if finishes else None,
+        last=last[-1] if last else None,
+    )
+
+
 def _running(event: Event) -> int:
     if event.usage is not None and event.usage.completion_tokens is not None:
         return event.usage.completion_tokens
@@ -112,15 +128,11 @@ def _running(event: Event) -> int:
 
 def _kind(choice: Choice) -> int:
     delta = choice.delta or choice.message or _NO_DELTA
-    if delta.content or delta.refusal or _calls(delta):
+    if delta.content or delta.refusal or delta.tool_calls:
         return SHOWN
     if delta.reasoning or delta.reasoning_content:
         return SHOWN | THINKING
     return 0 if delta.role is not None else BLANK
-
-
-def _calls(delta: Delta) -> bool:
-    return delta.tool_calls is not None and bytes(delta.tool_calls) not in (b"null", b"[]")
 
 
 def _decoded(events: Sequence[bytes], secret: str) -> list[Event]:

@@ -16,27 +16,34 @@ FAMILIES: dict[str, tuple[str, ...]] = {
         "sglang:num_running_reqs",
         "llamacpp:requests_processing",
         "tgi_batch_current_size",
+        "trtllm_num_requests_running",
     ),
     "waiting": (
         "vllm:num_requests_waiting",
         "sglang:num_queue_reqs",
         "llamacpp:requests_deferred",
         "tgi_queue_size",
+        "trtllm_num_requests_waiting",
     ),
     "prompt_tokens": (
         "vllm:prompt_tokens_total",
         "sglang:prompt_tokens_total",
         "llamacpp:prompt_tokens_total",
         "tgi_request_input_length_sum",
+        "trtllm_prompt_tokens_total",
     ),
     "output_tokens": (
         "vllm:generation_tokens_total",
         "sglang:generation_tokens_total",
         "llamacpp:tokens_predicted_total",
         "tgi_request_generated_tokens_sum",
+        "trtllm_generation_tokens_total",
     ),
 }
-"""Names of the metrics behind each field of ``Activity``: vLLM, SGLang, llama.cpp, TGI."""
+"""Names of the metrics behind each field of ``Activity``: vLLM, SGLang, llama.cpp, TGI, TensorRT-LLM."""
+
+PATHS = {"TensorRT-LLM": "/prometheus/metrics"}
+"""Where the page is, by engine, when it is not at ``/metrics``."""
 
 _FIELD = {name: field for field, names in FAMILIES.items() for name in names}
 

@@ -59,7 +59,7 @@ class OpenAIServer:
             EngineError: one of its subclasses, when the server fails.
         """
         form = self._findings.form
-        answer = self._client.stream(form.path, form.body(prompt.payload, max_tokens), max_tokens)
+        answer = self._client.stream(form.path, form.body(prompt.payload, max_tokens), max_tokens, form.wire)
         if isinstance(answer, Page):
             raise self._client.refusal(answer, form.path)
         return answer
@@ -68,7 +68,7 @@ class OpenAIServer:
         """The same request for a loop: see `engines.exchange.Order`."""
         form = self._findings.form
         body = form.body(prompt.payload, max_tokens)
-        return Order(key=key, path=form.path, body=body, max_tokens=max_tokens, due=due, fresh=fresh)
+        return Order(key=key, path=form.path, body=body, max_tokens=max_tokens, due=due, fresh=fresh, wire=form.wire)
 
     def loop(self, *, most: int = 4096, sink: Sink | None = None) -> Loop:
         """Many requests at once, in this thread; the caller closes it."""

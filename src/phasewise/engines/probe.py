@@ -45,7 +45,7 @@ def probe(client: Client, model: str | None, progress: Callable[[str], None]) ->
     progress("asking the server what it is")
     identity = identify(client, found)
     counter = tokenizer.find(client, found.root, name, identity.engine)
-    metrics_path = f"{found.root}/metrics"
+    metrics_path = f"{found.root}{metrics.PATHS.get(identity.engine, '/metrics')}"
     seen = activity(client, metrics_path)
     progress("trying how the server takes prompts")
     meta = found.card.meta
@@ -101,7 +101,7 @@ def _calibrate(
         return Calibration(fixed=fixed, count=counter, exact=counted is not None or form.prompting == "text")
     if counted is None:
         return Calibration()
-    longer = client.stream(form.path, form.body(" ".join(words.draw(_LONGER)), 1), 1)
+    longer = client.stream(form.path, form.body(" ".join(words.draw(_LONGER)), 1), 1, form.wire)
     if not isinstance(longer, Answer) or longer.prompt_tokens is None:
         return Calibration(fixed=max(0, counted - forms.PROMPT))
     per_word = max(1.0, (longer.prompt_tokens - counted) / (_LONGER - forms.PROMPT))

@@ -41,20 +41,21 @@ class Tokenizer:
         return count is not None and 4 <= count <= 40 and (self._count(f"{_TEXT} {_TEXT}") or 0) > count
 
     def _count(self, text: str) -> int | None:
-        body = (
-            {self.field: text, "add_special": True}
-            if self.field == "content"
-            else {"model": self._model, "prompt": text}
-        )
+        body: dict[str, Any] = {self.field: text}
+        if self.field == "prompt":
+            body["model"] = self._model
+        elif self.field == "content":
+            body["add_special"] = True
         return _counted(self._client.post(self.path, body))
 
 
 def find(client: Client, root: str, model: str, engine: str) -> Tokenizer | None:
     """The server's tokenizer; None when it has none.
 
-    vLLM and SGLang take ``prompt`` and give ``count``; llama.cpp takes ``content`` and gives ``tokens``.
+    vLLM and SGLang take ``prompt`` and give ``count``; llama.cpp takes ``content`` and gives ``tokens``; TGI takes
+    ``inputs`` and gives the list.
     """
-    fields = ("content", "prompt") if engine == "llama.cpp" else ("prompt", "content")
+    fields = {"llama.cpp": ("content", "prompt"), "TGI": ("inputs",)}.get(engine, ("prompt", "content"))
     for field in fields:
         tokenizer = Tokenizer(client, f"{root}/tokenize", model, field)
         if tokenizer.works():
@@ -62,9 +63,9 @@ def find(client: Client, root: str, model: str, engine: str) -> Tokenizer | None
     return None
 
 
-def _counted(answer: dict[str, Any] | None) -> int | None:
-    if answer is None:
-        return None
+def _counted(answer: Any) -> int | None:
+    if not isinstance(answer, dict):
+        return len(answer) if isinstance(answer, list) else None
     count, tokens = answer.get("count"), answer.get("tokens")
     if isinstance(count, int):
         return count if 0 <= count < 2**53 else None

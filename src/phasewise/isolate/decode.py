@@ -8,7 +8,7 @@ import statistics
 from collections.abc import Sequence
 
 from phasewise import fitting
-from phasewise.isolate import plan
+from phasewise.isolate import difference, plan
 from phasewise.isolate.costs import DOUBT
 from phasewise.isolate.prefill import quantity
 from phasewise.isolate.sample import Sample, Shape, Stretch
@@ -50,6 +50,8 @@ def measure(session: Session, *, max_prompt: int | None = None) -> str:
     if answer < 2:
         return f"{SPENT} by the first requests"
     session.ask("decode", Shape(prompt, answer))
+    if difference.suspected(session.samples) and difference.confirmed(session, Shape(prompt, answer)):
+        return difference.measure(session, Shape(prompt, answer))
     shapes = [Shape(prompt, answer)]
     for number in range(1, MOST_ROUNDS):
         shapes = _lengthened(session, shapes, max_prompt)
@@ -63,12 +65,14 @@ def measure(session: Session, *, max_prompt: int | None = None) -> str:
 def kept(samples: Sequence[Sample]) -> dict[Shape, list[Sample]]:
     """Decode samples that count, by shape in ascending order: warm, with at least two tokens and time between them.
 
+    Where answers come at once, those count of which nothing else is known.
+
     Nothing is discarded for being the first at its prompt length: decode was warmed up by the probe, and TPOT holds no
     prefill. One that the next undercuts is.
     """
     found: dict[Shape, list[Sample]] = {}
     for sample in samples:
-        if sample.phase == "decode" and not sample.warmup and sample.tpot is not None:
+        if sample.phase == "decode" and not sample.warmup and (sample.tpot is not None or sample.at_once):
             found.setdefault(sample.shape, []).append(sample)
     return {
         shape: found[shape][plan.first_kept([s.repeatable for s in found[shape]], discard=0) :]
@@ -81,6 +85,8 @@ def observe(samples: Sequence[Sample]) -> DecodeObservation | None:
     groups = [group for group in kept(samples).values() if group]
     if not groups:
         return None
+    if groups[0][0].at_once:
+        return difference.observe(groups)
     short = groups[0]
     answers = [[sample.tpot for sample in group if sample.tpot is not None] for group in groups]
     tokens = statistics.median(sample.counted[0] for sample in short)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 
 from phasewise.engines.base import Engine
 from phasewise.errors import EngineError, UsageError
-from phasewise.isolate import decode, plan, prefill
+from phasewise.isolate import decode, plan, prefill, reasoning, timings
 from phasewise.isolate.checks import Evidence, made
 from phasewise.isolate.rows import Row, row
 from phasewise.isolate.session import Progress, Session
@@ -85,6 +85,8 @@ class Isolation:
             prompt_tokens=sent,
             output_tokens=received,
             stopped="; ".join(self._stopped),
+            timings=timings.observe(session.samples),
+            reasoning=reasoning.observe(session.samples),
         )
 
     def rows(self) -> list[Row]:

@@ -37,6 +37,7 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
         cpu_s: CPU time of this process while it waited for the answer.
         wall_s: wall time of the same.
         lag_s: by how much a sleep of a millisecond overran right before it.
+        at_once: the engine gives no token before the answer is complete, so TTFT is the time of the whole answer.
     """
 
     phase: Phase
@@ -47,6 +48,7 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
     cpu_s: float
     wall_s: float
     lag_s: float
+    at_once: bool = False
 
     @property
     def prompt_tokens(self) -> int:
@@ -72,6 +74,8 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
 
         When the first chunk is known to hold k tokens, its time is that of token k, and tokens - k steps follow.
         """
+        if self.at_once:
+            return None
         carrying = self.carrying
         first = (carrying[0].tokens or 1) if carrying else 1
         steps = self.counted[0] - first
@@ -81,7 +85,7 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def repeatable(self) -> float:
         """What requests of one shape should share, seconds: TTFT; in decode TPOT times the tokens asked for."""
-        return self.answer.ttft if self.phase == "prefill" else (self.tpot or 0.0) * self.shape.answer
+        return self.answer.ttft if self.phase == "prefill" or self.at_once else (self.tpot or 0.0) * self.shape.answer
 
     @property
     def carrying(self) -> tuple[Chunk, ...]:

@@ -6,6 +6,8 @@ import time
 from collections.abc import Callable
 from typing import NamedTuple
 
+import msgspec
+
 from phasewise.engines.base import Activity, Engine
 from phasewise.errors import BrokenStream, EngineError, Refused
 from phasewise.isolate.costs import Costs
@@ -82,6 +84,7 @@ class Session:
         self._clock = clock
         self._next_snapshot = 0.0
         self._in_a_row = self._lost_tokens = 0
+        self._at_once = False
 
     def left(self) -> float:
         """Seconds of the budget that are left; negative when it is overspent."""
@@ -137,8 +140,14 @@ class Session:
                 cpu_s=time.process_time() - cpu,
                 wall_s=self._clock() - wall,
                 lag_s=lag,
+                at_once=self._at_once and phase == "decode",
             )
         )
+
+    def at_once(self) -> None:
+        """Take it from here on, and for the answers so far, that none has a token before it is complete."""
+        self._at_once = True
+        self.samples[:] = [msgspec.structs.replace(s, at_once=s.phase == "decode") for s in self.samples]
 
     def watch(self) -> None:
         """Read the CPU time of the machine, when the engine is ours and its part of it can be told."""

@@ -7,6 +7,8 @@ from typing import Literal
 import msgspec
 
 from phasewise.record.quantity import Quantity
+from phasewise.record.reasoning import Reasoning
+from phasewise.record.timings import ServerTimings
 
 Phase = Literal["prefill", "decode"]
 CheckStatus = Literal["passed", "failed", "not_checked"]
@@ -125,6 +127,7 @@ class Observation(msgspec.Struct, frozen=True, kw_only=True):
     """Both clean profiles (either may be missing) and their checks.
 
     ``requests`` and ``tokens`` count what was sent and received in all, ``stopped`` says why sampling ended.
+    ``timings`` are the server's own beside ours, None when it tells none; ``reasoning`` is None when answers held none.
     """
 
     prefill: PrefillObservation | None
@@ -134,3 +137,5 @@ class Observation(msgspec.Struct, frozen=True, kw_only=True):
     prompt_tokens: int
     output_tokens: int
     stopped: str
+    timings: ServerTimings | None = None
+    reasoning: Reasoning | None = None

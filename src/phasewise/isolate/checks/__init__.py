@@ -11,6 +11,7 @@ from collections.abc import Callable
 from phasewise.isolate.checks.answers import chunks_per_token, ended_by_length, streamed, tokens_by_usage
 from phasewise.isolate.checks.evidence import Evidence
 from phasewise.isolate.checks.prompts import uncached, warm
+from phasewise.isolate.checks.servers import held_back, timings_agree
 from phasewise.isolate.checks.steady import clock, quiet
 from phasewise.isolate.checks.surroundings import alone, client, errors
 from phasewise.record.observation import Check
@@ -24,6 +25,8 @@ CHECKS: tuple[Callable[[Evidence], list[Check]], ...] = (
     tokens_by_usage,
     ended_by_length,
     chunks_per_token,
+    held_back,
+    timings_agree,
     errors,
     client,
     clock,

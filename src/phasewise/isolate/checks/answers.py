@@ -33,6 +33,8 @@ def streamed(evidence: Evidence) -> list[Check]:
     if not samples:
         text = f"no answer had {LEAST_TOKENS} tokens"
         return [Check(name="streamed", phase="decode", status="not_checked", detail=text)] if sent else []
+    if any(s.at_once for s in samples):
+        return [Check(name="streamed", phase="decode", status="failed", detail=_at_once(samples))]
     whole = sum(not s.answer.streamed for s in samples)
     if whole:
         text = (
@@ -50,6 +52,14 @@ def streamed(evidence: Evidence) -> list[Check]:
         text += f": something between engine and client collects the stream; {UNBUFFER}"
         return [Check(name="streamed", phase="decode", status="failed", detail=text, voids=True)]
     return [Check(name="streamed", phase="decode", status="passed", detail=text)]
+
+
+def _at_once(samples: list[Sample]) -> str:
+    share = statistics.median(s.answer.ttft / (s.answer.ended_at - s.answer.sent_at) for s in samples)
+    return (
+        f"answers come only when they are complete: the first token after {share:.0%} of their time, later the longer "
+        f"they are; decode is the difference of two answer lengths. To see tokens as they are made, {UNBUFFER}"
+    )
 
 
 def _with_first(sample: Sample) -> int:

@@ -11,6 +11,7 @@ from phasewise.record.run import Run
 from phasewise.report.view import words
 from phasewise.report.view.heading import headline, verdict_of
 from phasewise.report.view.table import Cell, Table, columns, give, say
+from phasewise.report.view.timings import thinking
 
 Yardstick = Literal["mfu", "mbu"]
 Row = tuple[Cell, ...]
@@ -82,8 +83,8 @@ def where(verdict: PhaseVerdict) -> str:
 
 
 def growth(run: Run, phase: Phase) -> tuple[str, ...]:
-    """A line with the fit, and one with what its slope reaches of the ceilings; fewer where there is none."""
-    lines = (_fit_line(run, phase), _slope_line(verdict_of(run, phase)))
+    """Lines with the fit, what its slope reaches of the ceilings, and when a model that thinks began to answer."""
+    lines = (_fit_line(run, phase), _slope_line(verdict_of(run, phase)), thinking(run) if phase == "decode" else "")
     return tuple(line for line in lines if line)
 
 

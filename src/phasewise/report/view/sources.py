@@ -9,7 +9,7 @@ from phasewise.record.machine import Machine
 from phasewise.record.model import ModelFacts
 from phasewise.record.run import Run
 from phasewise.record.target import Target
-from phasewise.report.view import words
+from phasewise.report.view import timings, words
 from phasewise.report.view.table import Cell, Table, columns, give, say
 
 Row = tuple[Cell, ...]
@@ -25,6 +25,8 @@ def sources(run: Run) -> tuple[Table, ...]:
         found.append(Table(title="Machine", columns=_COLUMNS, rows=tuple(_machine(run.machine)), note=notes))
     if run.target is not None:
         found.append(Table(title="Target", columns=_COLUMNS, rows=tuple(_target(run.target))))
+    if (told := timings.table(run)) is not None:
+        found.append(told)
     return (*found, Table(title="Run", columns=_COLUMNS, rows=tuple(_run(run))))
 
 

@@ -1,0 +1,167 @@
+"""`phasewise profile` on servers that others wrote, with the real small model, held against the servers' own times.
+
+llama.cpp's server always; the vLLM CPU engine and transformers serve where `make engines` has installed them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cli_run import Done, phasewise
+from test_cli_real import accepted, bundled, independent_server
+
+ENGINES = Path(__file__).parents[2] / ".venv-engines"
+MODEL = ENGINES / "smollm2"
+
+needs_engines = pytest.mark.skipif(
+    not (ENGINES / "engines.stamp").exists(),
+    reason="skipped: run `make engines` first; its wheels are for Linux x86-64 only",
+)
+
+AGREE = 0.03
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("home")
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as one:
+        return int(one.getsockname()[1])
+
+
+@contextmanager
+def serving(log: Path, *command: str, port: int, **variables: str) -> Iterator[str]:
+    """``command`` until it answers at /health, in a process group of its own that ends with the context."""
+    with log.open("wb") as out:
+        child = subprocess.Popen(
+            command, stdout=out, stderr=out, env={**os.environ, **variables}, cwd=log.parent, start_new_session=True
+        )
+    try:
+        until = time.monotonic() + 400
+        while not answers(port):
+            assert child.poll() is None, log.read_text(errors="replace")[-3000:]
+            assert time.monotonic() < until, log.read_text(errors="replace")[-3000:]
+            time.sleep(0.5)
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        for sign in (signal.SIGTERM, signal.SIGKILL):
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(child.pid, sign)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                child.wait(timeout=20)
+
+
+def answers(port: int) -> bool:
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=5) as page:
+            return bool(page.status == 200)
+    except (urllib.error.URLError, OSError):
+        return False
+
+
+def profiled(url: str, home: Path, *more: str, model: str, budget: str = "45") -> dict[str, Any]:
+    command = ["profile", url, "--model", model, "--on", "this", "--budget", budget, "--timeout", "300", "--json"]
+    done = phasewise(*command, *more, cwd=home, timeout=400)
+    assert sound(done), (done.code, done.err, done.out[-3000:])
+    return done.document
+
+
+def sound(done: Done) -> bool:
+    """A run that nothing but a busy machine, or the engine's own way of ending answers, makes doubtful."""
+    return done.code == 0 or accepted(done)
+
+
+def check(document: dict[str, Any], name: str, phase: str) -> dict[str, Any]:
+    (found,) = [one for one in document["checks"] if (one["name"], one["phase"]) == (name, phase)]
+    return dict(found)
+
+
+def whole(document: dict[str, Any]) -> None:
+    """Both phases measured, streamed and judged."""
+    assert document["status"] == "complete"
+    assert len(document["prefill"]["points"]) >= 3
+    assert document["decode"]["tpot_s"] > 0
+    assert 0 < document["prefill"]["mfu"] < 1
+    assert 0 < document["decode"]["mbu"] < 1
+    assert check(document, "streamed", "decode")["status"] == "passed"
+    assert check(document, "chunks_per_token", "decode")["status"] == "passed"
+
+
+def agreeing(document: dict[str, Any], who: str) -> None:
+    """Decode steps within 3% of the server's own, and so the longest prefill, which TTFT can only exceed."""
+    told = document["server_timings"]
+    assert told["who"] == who
+    by_phase = {phase: [row for row in told["rows"] if row["phase"] == phase] for phase in ("prefill", "decode")}
+    assert len(by_phase["prefill"]) >= 3
+    headline = by_phase["decode"][0]
+    assert headline["ours_s"] == pytest.approx(headline["theirs_s"], rel=AGREE)
+    assert check(document, "timings_agree", "decode")["status"] == "passed"
+    longest = max(by_phase["prefill"], key=lambda row: row["tokens"])
+    assert longest["ours_s"] == pytest.approx(longest["theirs_s"], rel=AGREE)
+    assert all(row["rest_s"] > -0.2e-3 for row in by_phase["prefill"]), "no prefill takes longer than the TTFT it is in"
+    assert check(document, "timings_agree", "prefill")["status"] == "passed"
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(500)
+def test_llama_cpp(home: Path) -> None:
+    with independent_server() as url:
+        document = profiled(url, home, model=str(bundled()))
+    assert document["target"]["engine"] == "llama.cpp"
+    whole(document)
+    agreeing(document, "llama.cpp's timings")
+
+
+@needs_engines
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_vllm(home: Path) -> None:
+    port = free_port()
+    command = [str(ENGINES / "bin" / "python"), "-m", "vllm.entrypoints.openai.api_server", "--model", str(MODEL)]
+    command += ["--host", "127.0.0.1", "--port", str(port), "--served-model-name", "small", "--max-model-len", "2048"]
+    command += ["--enforce-eager", "--no-enable-prefix-caching", "--enable-prompt-tokens-details"]
+    command += ["--enable-per-request-metrics"]
+    quiet = {"HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1", "VLLM_HOST_IP": "127.0.0.1"}
+    with serving(home / "vllm.log", *command, port=port, VLLM_CPU_KVCACHE_SPACE="1", **quiet) as url:
+        document = profiled(url, home, model=str(MODEL))
+    assert document["target"]["engine"] == "vLLM"
+    assert document["target"]["prompting"] == "token_ids"
+    assert document["target"]["contradictions"] == []
+    whole(document)
+    agreeing(document, "vLLM's metrics of the request")
+    assert check(document, "uncached", "prefill")["status"] == "passed"
+    assert document["server_timings"]["queue_s"] < 0.05, "alone on the server"
+
+
+@needs_engines
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_transformers_serve(home: Path) -> None:
+    port = free_port()
+    command = [str(ENGINES / "bin" / "transformers"), "serve", "--host", "127.0.0.1", "--port", str(port)]
+    command += ["--device", "cpu", str(MODEL)]
+    cache = home / "hub"
+    cache.mkdir()
+    quiet = {"HF_HUB_OFFLINE": "1", "HF_HUB_CACHE": str(cache), "OMP_NUM_THREADS": "1"}
+    with serving(home / "transformers.log", *command, port=port, **quiet) as url:
+        document = profiled(url, home, "--served-model", str(MODEL), model=str(MODEL), budget="60")
+    assert document["target"]["engine"] == "transformers serve"
+    assert document["target"]["prompting"] == "text"
+    whole(document)
+    assert document["server_timings"] is None
+    assert document["reasons"]["server_timings"] == "the server told no times of its own"
+    assert check(document, "timings_agree", "run")["status"] == "not_checked"
