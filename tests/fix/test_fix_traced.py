@@ -185,3 +185,29 @@ def test_a_saving_of_a_trace_says_where_it_is_from() -> None:
     assert isinstance(found, Remedy)
     assert "trace" in found.saves.source
     assert found.saves.provenance == "predicted"
+
+
+@pytest.mark.parametrize("side_by_side", ["ranks", "devices of one rank"])
+def test_what_runs_side_by_side_is_saved_once(side_by_side: str) -> None:
+    """Four devices that do the same ten steps save what one of them saves, never more than the steps take."""
+    made = [
+        step("decode", i * 0.02 + lane * 1e-4, 0.02, decode=GENERATING, rank=lane if side_by_side == "ranks" else 0)
+        for i in range(10)
+        for lane in range(4)
+    ]
+    found = fixes(traced(world=4, decode=(phase(made, {"gemm": 1.0}), made)))
+    assert found.fixes
+    for r in found.fixes:
+        assert r.saves.value == pytest.approx(10 * (r.step_before - r.step_after))
+        assert r.saves.high is not None
+        assert r.saves.high <= 10 * r.step_before
+        assert r.saves_share == pytest.approx(r.saves.value / (10 * r.step_before))
+
+
+def test_phases_of_different_ranks_are_shares_of_both() -> None:
+    """Two recordings side by side: prefill is on one rank, decode on another, and a share is of both together."""
+    prefill = [step("prefill", 0.0, 0.08, prefill=FRESH)]
+    decode = [step("decode", i * 0.02, 0.02, decode=GENERATING, rank=1) for i in range(4)]
+    seen = traced(prefill=(phase(prefill, {"gemm": 1.0}), prefill), decode=(phase(decode, {"gemm": 1.0}), decode))
+    for r in fixes(seen).fixes:
+        assert r.saves_share == pytest.approx(r.saves.value / 0.16)

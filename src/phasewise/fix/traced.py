@@ -21,7 +21,7 @@ from phasewise.fix.quantised_weights import for_decode, for_prefill
 from phasewise.fix.seen import Seen
 from phasewise.fix.speculative import speculative
 from phasewise.judge.traced import devices, ran
-from phasewise.judge.traced_parts import Excess, excesses
+from phasewise.judge.traced_parts import Excess, excesses, in_a_row
 from phasewise.model.model import Model
 from phasewise.predict.roofline import roofs
 from phasewise.predict.traced import count
@@ -41,7 +41,7 @@ KNOWN: dict[TracePhase, tuple[Callable[[Patient], Remedy | Rejected], ...]] = {
 
 
 def fix_traced(traced: Traced, model: Model | None, machine: Machine | None) -> Remedies:
-    """Rank the remedies of each phase of a judged trace; savings are seconds of its steps in the trace.
+    """Rank the remedies of each phase of a judged trace; savings are seconds of its steps on one rank of the trace.
 
     Without model and machine those that the trace alone tells are ranked, and the note says so.
     """
@@ -72,10 +72,11 @@ def fix_traced(traced: Traced, model: Model | None, machine: Machine | None) -> 
 
 
 def _seconds(traced: Traced, name: TracePhase) -> float:
-    """Seconds of all steps of a phase."""
-    phase = traced.phases[name]
-    step = phase.verdict.step if phase.verdict else None
-    return step.value * phase.steps if step else 0.0
+    """Seconds that the steps of a phase take on one rank: those that run side by side are waited for once."""
+    verdict = traced.phases[name].verdict
+    if verdict is None or verdict.step is None:
+        return 0.0
+    return verdict.step.value * in_a_row([step for step in traced.steps if ran(step, name)])
 
 
 def _timed(name: TracePhase, verdict: TraceVerdict, step: float, own: float, total: float) -> Timed:

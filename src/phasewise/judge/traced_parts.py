@@ -71,6 +71,19 @@ def lengths(steps: Sequence[TraceStep]) -> list[float]:
     return found
 
 
+def in_a_row(steps: Sequence[TraceStep]) -> int:
+    """How many of ``steps`` a rank goes through one after another, at most; ranks and devices run side by side.
+
+    A step that starts in the first half of the one before is that step on another device of the rank.
+    """
+    rows: dict[int, list[TraceStep]] = {}
+    for step in sorted(steps, key=lambda one: (one.rank, one.start_s)):
+        row = rows.setdefault(step.rank, [])
+        if not row or step.start_s >= row[-1].start_s + row[-1].span_s / 2:
+            row.append(step)
+    return max(map(len, rows.values()), default=0)
+
+
 def mean_time(phase: TracedPhase, steps: Sequence[TraceStep], seconds: Sequence[float]) -> MeanTime:
     """The mean of ``steps`` of ``phase``, that took ``seconds`` each; of the phase as a whole where there are none."""
     if steps:

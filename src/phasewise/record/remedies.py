@@ -16,8 +16,8 @@ class Remedy(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         name: e.g. ``"4-bit weights"``.
         phase: the phase it acts on.
-        saves: seconds of the stated request (of a trace: of the phase's steps in it), with an interval.
-        saves_share: fraction of the stated request's total (of a trace: of all its steps' time).
+        saves: seconds of the stated request (of a trace: of the phase's steps on one rank), with an interval.
+        saves_share: fraction of the stated request's total (of a trace: of all steps of one rank).
         step_before: seconds of the phase's step as measured.
         step_after: seconds of that step after the change, predicted.
         buys: ``latency`` shortens the request itself; ``throughput`` frees accelerator time per request and leaves the
