@@ -230,7 +230,7 @@ def test_copies_between_kernels_are_named_as_such() -> None:
     assert seen is not None
     assert seen.bound == "overhead"
     assert fractions(seen) == pytest.approx({"copies": 0.8, "kernels": 0.2})
-    assert "are bound by copies" in found.text
+    assert "are copy-bound" in found.text
 
 
 def test_devices_that_the_files_name_are_asked_only_where_those_that_ran_are_not() -> None:

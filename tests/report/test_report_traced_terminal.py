@@ -92,7 +92,7 @@ def test_the_figures_of_the_joined_trace_stand_in_their_columns() -> None:
     assert "median kernel 133 µs 5.17 µs" in rows
     assert "steps 1, 15 requests, 15,360 tokens 1, 32 requests, 32 tokens" in rows
     assert "busy (union) 99.8% of 494 ms 93.5% of 10.5 ms" in rows
-    assert "launches 527 a step, no graph 12 a step; 1 graph launch starts 544 kernels" in rows
+    assert "launches of kernels 527 a step, no graph 12 a step; 1 graph launch starts 544 kernels" in rows
     assert (
         "between kernels packed: 0.2% idle, 17 over 10 µs, longest 60.0 µs "
         "gaps: 6.5% idle, 6 over 10 µs, longest 120 µs" in rows

@@ -9,6 +9,7 @@ import typer
 
 from phasewise.cli import flags
 from phasewise.cli.stderr import say
+from phasewise.errors import Interrupted
 
 
 def trace(
@@ -62,7 +63,7 @@ def trace(
     phasewise trace --prefill a.sqlite --decode b.sqlite
     """
     from phasewise.jobs.subject import Subject
-    from phasewise.jobs.trace import Options
+    from phasewise.jobs.trace import Options, interrupted
     from phasewise.jobs.trace import trace as job
     from phasewise.record.run import RUNS
     from phasewise.report import show
@@ -81,5 +82,8 @@ def trace(
     )
     with bar() as progress:
         done = job(options, progress)
-    unsaved = show.traced(done.run, done.folder, done.unsaved, as_json=as_json, full=full)
+    try:
+        unsaved = show.traced(done.run, done.folder, done.unsaved, as_json=as_json, full=full)
+    except KeyboardInterrupt as stop:
+        raise Interrupted(interrupted(done.folder, annotate), stop) from None
     return done.exit_code if not unsaved else say(unsaved, done.exit_code or 3)

@@ -15,7 +15,7 @@ from phasewise.fix.fix import ranked
 from phasewise.fix.fp8_kv import fp8_kv
 from phasewise.fix.fp8_matmuls import fp8_matmuls
 from phasewise.fix.measured_graphs import measured_graphs
-from phasewise.fix.patient import Patient, Timed
+from phasewise.fix.patient import Patient, Timed, reject
 from phasewise.fix.prefix_caching import prefix_caching
 from phasewise.fix.quantised_weights import for_decode, for_prefill
 from phasewise.fix.seen import Seen
@@ -33,11 +33,16 @@ from phasewise.record.trace import Traced, TracePhase, TraceVerdict
 SEEN: tuple[Callable[[Seen], Remedy | Rejected], ...] = (measured_graphs, async_scheduling, communication)
 """For every phase, by what the trace shows alone."""
 
-KNOWN: dict[TracePhase, tuple[Callable[[Patient], Remedy | Rejected], ...]] = {
+Attempt = Callable[[Patient], Remedy | Rejected]
+
+KNOWN: dict[TracePhase, tuple[Attempt, ...]] = {
     "prefill": (prefix_caching, fp8_matmuls, attention_kernel, for_prefill),
     "decode": (for_decode, fp8_kv, bigger_batches, speculative),
 }
 """Where the work is known too: less math for prefill, fewer bytes and fewer steps for decode."""
+
+BY_CONTEXT: tuple[Attempt, ...] = (fp8_kv, bigger_batches, speculative)
+"""Those whose gain hangs on how much KV cache a step reads."""
 
 
 def fix_traced(traced: Traced, model: Model | None, machine: Machine | None) -> Remedies:
@@ -63,12 +68,20 @@ def fix_traced(traced: Traced, model: Model | None, machine: Machine | None) -> 
             continue
         patient = _patient(traced, seen, model, machine)
         found.append(faster_kernels(seen, patient, _excesses(seen)))
-        found += [attempt(patient) for attempt in KNOWN.get(name, ())]
+        found += [_tried(attempt, patient, verdict) for attempt in KNOWN.get(name, ())]
     for why, names in blind.items():
         unranked.append(f"{' and '.join(names)}: only the fixes that gaps and communication show, since {why}")
     if not found and not unranked:
         unranked.append("the trace has no steps, so nothing is ranked")
     return ranked(found, unranked)
+
+
+def _tried(attempt: Attempt, patient: Patient, verdict: TraceVerdict) -> Remedy | Rejected:
+    """What ``attempt`` says; nothing is ranked by a KV cache and an attention that the floor leaves out."""
+    found = attempt(patient)
+    if verdict.attention_why_null and attempt in BY_CONTEXT:
+        return reject(patient, found.name, f"what it would save cannot be said: {verdict.attention_why_null}")
+    return found
 
 
 def _seconds(traced: Traced, name: TracePhase) -> float:
@@ -117,6 +130,6 @@ def _excesses(seen: Seen) -> tuple[Excess, ...]:
     """Of the families of kernels; without attention in a prefill, which has a remedy of its own."""
     floor, share = seen.verdict.floor, seen.verdict.attention_predicted
     assert floor is not None
-    assert share is not None
-    found = excesses(seen.found, seen.kernels, floor.value, share.value * floor.value)
+    attention = share.value * floor.value if share else None
+    found = excesses(seen.found, seen.kernels, floor.value, attention)
     return tuple(one for one in found if not (seen.timed.phase == "prefill" and one.name == "attention"))

@@ -91,9 +91,20 @@ def trace(options: Options, progress: Progress) -> Finished:
                 )
         except KeyboardInterrupt as stop:
             raise Interrupted("Interrupted: nothing was saved.", stop) from None
-        run = _judged(seen, subject, options, started, folder.name)
-        unsaved = {"run.json": why_not(lambda: save(run, folder))}
+        try:
+            run = _judged(seen, subject, options, started, folder.name)
+            unsaved = {"run.json": why_not(lambda: save(run, folder))}
+        except KeyboardInterrupt as stop:
+            raise Interrupted(interrupted(folder, options.annotate), stop) from None
     return Finished(run, folder, _exit_code(run), {name: why for name, why in unsaved.items() if why})
+
+
+def interrupted(folder: Path, annotated: Path | None) -> str:
+    """What a command that was stopped after all was read leaves behind, and where."""
+    kept = [f"{annotated} is written"] if annotated else []
+    if (folder / "run.json").exists():
+        kept.append(f"the run is saved, and shown by: phasewise report {folder}")
+    return f"Interrupted: {' and '.join(kept) or 'nothing was saved'}."
 
 
 def _check(options: Options) -> None:
@@ -146,9 +157,9 @@ def _read(options: Options, progress: Progress) -> tuple[Trace, dict[int, TraceP
 def _judged(seen: Seen, subject: OfRun, options: Options, started: float, identity: str) -> Run:
     model = subject.model
     machine = subject.machine or _named_by(seen.traced, options.subject.devices)
-    traced = judge(seen.traced, model, machine)
+    traced = judge(_named(seen.traced, subject.machine), model, machine)
     faults = [(one.path, fault) for one in seen.trace.sources for fault in one.faults]
-    cut = [f"{path}: {fault.detail}" for path, fault in faults if fault.check in ("truncated", "damaged")]
+    cut = [f"{path}: {fault.detail.rstrip('.')}" for path, fault in faults if fault.check in ("truncated", "damaged")]
     return Run(
         envelope=envelope(
             "trace",
@@ -163,6 +174,21 @@ def _judged(seen: Seen, subject: OfRun, options: Options, started: float, identi
         traced=traced,
         remedies=fix_traced(traced, model, machine),
     )
+
+
+def _named(traced: Traced, stated: Machine | None) -> Traced:
+    """``traced``; where a flag or a run states the accelerator, no check asks for its name any more."""
+    if stated is None:
+        return traced
+    told = f"as stated it ran on {stated.name}; the files do not name all of its devices"
+    health = [
+        msgspec.structs.replace(one, status="not_checked", detail=told)
+        if one.check == "accelerator's name" and one.status == "failed"
+        else one
+        for one in traced.health
+    ]
+    order = {"failed": 0, "not_checked": 1, "passed": 2}
+    return msgspec.structs.replace(traced, health=tuple(sorted(health, key=lambda one: order[one.status])))
 
 
 def _named_by(traced: Traced, devices: int) -> Machine | None:

@@ -8,6 +8,7 @@ span counts gaps that a part of the verdict shows apart. The same figures over t
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 
 import msgspec
@@ -28,6 +29,11 @@ from phasewise.record.trace import Traced, TracedPhase, TracePhase, TraceStep, T
 NO_MODEL = "the model is not known: name it with --model"
 NO_MACHINE = "the accelerator is not known: name it with --on"
 NO_COUNTS = "no step of the phase says how many tokens it handled"
+NOT_SAID = f"{NO_COUNTS} (those in its evidence are read from the shapes of operators, not said by the engine)"
+NO_DEVICE = "device activity"
+"""The health check that fails where a trace has no kernels for the steps that it marks."""
+
+_TOKENS = re.compile(r"\btokens?\b")
 
 _CLIPPED = "The floor is longer than the kernels took: as a part of the step it is as long as they were."
 
@@ -51,8 +57,15 @@ class Ground(msgspec.Struct, frozen=True, kw_only=True):
 def judge(traced: Traced, model: Model | None, machine: Machine | None) -> Traced:
     """``traced`` with a verdict on each phase that did something, and the answer in one sentence.
 
+    Where the device was not recorded nothing is judged, and the answer says why.
+
     Several devices are taken to do an even part of each step (see ``devices``).
     """
+    blind = next((one.detail for one in traced.health if (one.check, one.status) == (NO_DEVICE, "failed")), "")
+    if blind:
+        unjudged = {name: _blind(phase, blind) for name, phase in traced.phases.items()}
+        judged = msgspec.structs.replace(traced, phases=unjudged)
+        return msgspec.structs.replace(judged, text=traced_words.no_verdict(judged, blind))
     ground = _ground(traced, model, machine)
     seconds = traced_parts.lengths(traced.steps)
     phases: dict[TracePhase, TracedPhase] = {}
@@ -115,9 +128,25 @@ def _verdict(
     if counted.which:
         why_null = ground.why_null
     else:
-        no_counts = "the token counts of its steps contradict each other" if counted.contradictory else NO_COUNTS
+        no_counts = _no_counts(counted, steps)
         why_null = "; ".join(filter(None, (ground.why_null, no_counts)))
     return _without_floor(phase, traced_parts.mean_time(phase, steps, seconds), why_null)
+
+
+def _no_counts(counted: Counted, steps: list[TraceStep]) -> str:
+    if counted.contradictory:
+        return "the token counts of its steps contradict each other"
+    hints = any(_TOKENS.search(phrase) for step in steps for phrase in step.evidence)
+    return NOT_SAID if hints else NO_COUNTS
+
+
+def _blind(phase: TracedPhase, why: str) -> TracedPhase:
+    """``phase`` without a bound, MFU, MBU or floor: what the device did is not in the trace."""
+    if not (phase.steps or phase.gpu_time_s or phase.kernels):
+        return phase
+    return msgspec.structs.replace(
+        phase, verdict=TraceVerdict(bound="unknown", why=f"No verdict: {why}.", why_null=why)
+    )
 
 
 def _without_floor(phase: TracedPhase, time: MeanTime, why_null: str) -> TraceVerdict:
@@ -126,13 +155,15 @@ def _without_floor(phase: TracedPhase, time: MeanTime, why_null: str) -> TraceVe
     counters = phase.speed_of_light
     if found == "unknown" and counters and counters.rule != "not measured":
         found = "kernel" if counters.rule == "latency" else counters.rule
+    made = traced_parts.parts(time, None) if time.step > 0 else ()
     return TraceVerdict(
         bound=found,
+        called=traced_words.called(found, made, counters),
         why=traced_words.why(found, phase, time, None, why_null),
         why_null=why_null,
         steps=time.steps,
         step=_step(time),
-        parts=traced_parts.parts(time, None) if time.step > 0 else (),
+        parts=made,
         attention=_attention(phase),
     )
 
@@ -143,22 +174,30 @@ def _with_floor(
     mean = mean_step(model, ground.roofs[0], counted)
     meets = side(mean.work, ground.roofs[0])
     at = counted.context if name == "decode" else counted.tokens
+    lacking = counted.without_context
     figures = _utilisations(ground.roofs, mean.work, time, at, first="mfu" if meets == "compute" else "mbu")
+    if lacking:
+        figures = tuple(msgspec.structs.replace(one, value=traced_parts.at_least(one.value)) for one in figures)
     clipped = mean.floor_s > time.kernels
     rung = alarm.of_phase(name, figures)
-    found = "unknown" if rung else traced_parts.bound(time, mean.floor_s, meets)
-    why = f"No verdict: {rung[0].text}" if rung else traced_words.why(found, phase, time, mean, "")
+    found = "unknown" if rung else traced_parts.bound(time, mean.floor_s, meets, open_ended=lacking)
+    why = f"No verdict: {rung[0].text}" if rung else traced_words.why(found, phase, time, mean, "", lacking)
+    made = () if rung else traced_parts.parts(time, mean.floor_s, open_ended=lacking)
+    floor = predicted(mean.floor_s, "s", f"{meets} floor, {ground.roofs[0].basis} ceilings")
+    share = predicted(mean.attention_s / mean.floor_s, "1", "attention's share of the floor")
     return TraceVerdict(
         bound=found,
+        called=traced_words.called(found, made, None),
         why=why,
         why_null="",
         steps=time.steps,
         step=_step(time),
-        floor=predicted(mean.floor_s, "s", f"{meets} floor, {ground.roofs[0].basis} ceilings"),
+        floor=traced_parts.at_least(floor) if lacking else floor,
         utilisations=figures,
-        parts=() if rung else traced_parts.parts(time, mean.floor_s),
+        parts=made,
         attention=_attention(phase),
-        attention_predicted=predicted(mean.attention_s / mean.floor_s, "1", "attention's share of the floor"),
+        attention_predicted=None if lacking else share,
+        attention_why_null=traced_words.NO_ATTENTION if lacking else "",
         alarm=rung[0] if rung else None,
         notes=(*ground.notes, *_doubts(counted, model, phase.steps), *([_CLIPPED] if clipped and not rung else [])),
     )

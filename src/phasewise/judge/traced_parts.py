@@ -6,10 +6,12 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
+import msgspec
+
 from phasewise.record.judgement import Bound
 from phasewise.record.prediction import FloorBound
-from phasewise.record.quantity import predicted, reported
-from phasewise.record.trace import TracedPhase, TracePart, TraceStep
+from phasewise.record.quantity import Quantity, predicted, reported
+from phasewise.record.trace import PartName, TracedPhase, TracePart, TraceStep
 
 IDLE_S = 10e-3
 """A wait for the next step that is longer than this, and than the step itself, is a server without work, no step."""
@@ -111,10 +113,18 @@ def family_share(phase: TracedPhase, *names: str) -> float:
     return sum(row.share for row in phase.families if row.family in names)
 
 
-def parts(time: MeanTime, floor: float | None) -> tuple[TracePart, ...]:
-    """What the mean step is made of, largest first; parts of no length are left out and the others add up to it."""
+def at_least(quantity: Quantity) -> Quantity:
+    """``quantity`` as the low end of an interval whose high end is open."""
+    return msgspec.structs.replace(quantity, low=quantity.value, high=None)
+
+
+def parts(time: MeanTime, floor: float | None, *, open_ended: bool = False) -> tuple[TracePart, ...]:
+    """What the mean step is made of, largest first; parts of no length are left out and the others add up to it.
+
+    With ``open_ended`` the floor is at least what it is, and kernels beyond it are at most.
+    """
     least = 0.0 if floor is None else min(floor, time.kernels)
-    found = [
+    found: list[tuple[PartName, Quantity]] = [
         ("floor", predicted(least, "s", "least time of the work")),
         ("kernels", reported(time.kernels - least, "s", "kernels" if floor is None else "kernels beyond the floor")),
         ("communication", reported(time.communication, "s", "kernels of communication")),
@@ -122,16 +132,23 @@ def parts(time: MeanTime, floor: float | None) -> tuple[TracePart, ...]:
         ("launches", reported(time.launches, "s", "gaps between kernels launched one by one")),
         ("host", reported(time.host, "s", "gaps in which the device waited for anything else")),
     ]
+    if open_ended:
+        found[0] = ("floor", at_least(found[0][1]))
+        found[1] = ("kernels", msgspec.structs.replace(found[1][1], high=found[1][1].value))
     made = [
-        TracePart(name=name, seconds=seconds, fraction=seconds.value / time.step)  # type: ignore[arg-type]
+        TracePart(name=name, seconds=seconds, fraction=seconds.value / time.step)
         for name, seconds in found
         if seconds.value > 0
     ]
     return tuple(sorted(made, key=lambda part: -part.seconds.value))
 
 
-def bound(time: MeanTime, floor: float | None, side: FloorBound | None) -> Bound:
-    """The largest part; without a floor ``unknown`` where kernels are, since nothing tells what they should take."""
+def bound(time: MeanTime, floor: float | None, side: FloorBound | None, *, open_ended: bool = False) -> Bound:
+    """The largest part; without a floor ``unknown`` where kernels are, since nothing tells what they should take.
+
+    A floor that is only a lower bound (``open_ended``) may be as long as all kernels, so that any other part is the
+    largest only when it is longer than these.
+    """
     least = 0.0 if floor is None else min(floor, time.kernels)
     found: dict[Bound, float] = {
         side or "unknown": least,
@@ -139,7 +156,10 @@ def bound(time: MeanTime, floor: float | None, side: FloorBound | None) -> Bound
         "communication": time.communication,
         "unknown" if floor is None else "kernel": time.kernels - least,
     }
-    return max(found, key=lambda name: found[name])
+    largest = max(found, key=lambda name: found[name])
+    if open_ended and largest != side and found[largest] <= time.kernels:
+        return "unknown"
+    return largest
 
 
 class Excess(NamedTuple):
@@ -156,13 +176,16 @@ class Excess(NamedTuple):
         return self.took - self.least
 
 
-def excesses(phase: TracedPhase, kernels: float, floor: float, attention: float) -> tuple[Excess, ...]:
+def excesses(phase: TracedPhase, kernels: float, floor: float, attention: float | None) -> tuple[Excess, ...]:
     """Kernel families by what they took, of ``kernels`` seconds, beyond the floor of their work, largest first.
 
-    The floor is that of matrices and of attention (``attention`` of it): all others could be fused away.
+    The floor is that of matrices and of attention (``attention`` of it): all others could be fused away. With None the
+    floor leaves attention out, so that nothing is said of its kernels.
     """
     others = [row.family for row in phase.families if row.family not in (*MATMULS, "attention", "communication")]
-    groups = [("matrix multiplies", MATMULS, floor - attention), ("attention", ("attention",), attention)]
+    groups: list[tuple[str, tuple[str, ...], float]]
+    groups = [("matrix multiplies", MATMULS, floor - (attention or 0.0))]
+    groups += [("attention", ("attention",), attention)] if attention is not None else []
     groups += [(family.replace("_", " "), (family,), 0.0) for family in dict.fromkeys(others)]
     found = [Excess(name, own, family_share(phase, *own) * kernels, least) for name, own, least in groups]
     return tuple(sorted(found, key=lambda one: -one.seconds))

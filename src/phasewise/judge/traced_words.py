@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from phasewise.judge import traced_parts
-from phasewise.judge.sentence import BOUNDS
 from phasewise.judge.traced_parts import MeanTime
 from phasewise.predict.traced import MeanStep
 from phasewise.record.judgement import Bound
-from phasewise.record.trace import Traced, TracedPhase, TracePhase
+from phasewise.record.trace import (
+    PartName,
+    SpeedOfLight,
+    Traced,
+    TracedPhase,
+    TracePart,
+    TracePhase,
+    TraceVerdict,
+)
 from phasewise.units import show
 
 _LATE_S = 50e-6
@@ -16,12 +25,21 @@ _LATE_S = 50e-6
 _IDLE = 0.5
 """A device that is busy for less of the time than this is said to be idle in the answer."""
 
-_OVERHEAD = {
-    "launches": "launch-bound (the device waits for kernels that are launched one by one)",
-    "host": "host-bound (the device waits for the host)",
-    "copies": "bound by copies",
-}
+_MATERIAL = 0.005
+"""Kernels outside of all steps are said beside the owner from this share of the GPU time on."""
+
+NO_ATTENTION = "the context of its generations is not said, so the floor leaves their attention out"
+
+_OVERHEAD: dict[PartName, str] = {"launches": "launch-bound", "host": "host-bound", "copies": "copy-bound"}
 """A bound of ``overhead`` by the largest part of it."""
+
+_MEANS = {
+    "launch-bound": " (the device waits for kernels that are launched one by one)",
+    "host-bound": " (the device waits for the host)",
+    "copy-bound": " (the device copies and no kernel runs)",
+    "kernel-bound": " (its kernels take longer than the work needs)",
+}
+"""What a bound means, where its name does not say it."""
 
 _OWNERS: dict[TracePhase, str] = {
     "prefill": "Prefill owns",
@@ -31,8 +49,21 @@ _OWNERS: dict[TracePhase, str] = {
 }
 
 
-def why(bound: Bound, phase: TracedPhase, time: MeanTime, mean: MeanStep | None, why_null: str) -> str:
-    """One sentence on ``bound``, with its numbers."""
+def called(bound: Bound, parts: Sequence[TracePart], counters: SpeedOfLight | None) -> str:
+    """``bound`` in one word: overhead by its largest part, a bound that ``counters`` tell by NVIDIA's rule."""
+    if bound == "unknown":
+        return ""
+    if bound == "overhead":
+        return next(_OVERHEAD[part.name] for part in parts if part.name in _OVERHEAD)
+    if bound == "kernel" and counters:
+        return "latency-bound"
+    return f"{bound}-bound"
+
+
+def why(
+    bound: Bound, phase: TracedPhase, time: MeanTime, mean: MeanStep | None, why_null: str, open_ended: bool = False
+) -> str:
+    """One sentence on ``bound``, with its numbers; with ``open_ended`` the floor is only a lower bound."""
     what = f"a step of {show(time.step, 's')}" if time.steps else f"the {show(time.step, 's')} of the phase"
 
     def part(seconds: float) -> str:
@@ -51,8 +82,15 @@ def why(bound: Bound, phase: TracedPhase, time: MeanTime, mean: MeanStep | None,
             f"{part(time.kernels - mean.floor_s)}; most of it is {worst.name} ({show(worst.took, 's')} where "
             f"{show(worst.least, 's')} would do)."
         )
+    least = "at least " if open_ended else ""
+    if mean and bound == "unknown":
+        return (
+            f"The floor is at least {show(mean.floor_s, 's')}, so that kernels take at most "
+            f"{show(time.kernels - mean.floor_s, 's')} beyond it, {part(time.kernels - mean.floor_s)}; which of "
+            f"the two is more stays open: {NO_ATTENTION}."
+        )
     if mean:
-        return f"The least time that its work allows is {show(mean.floor_s, 's')}, {part(mean.floor_s)}."
+        return f"The least time that its work allows is {least}{show(mean.floor_s, 's')}, {least}{part(mean.floor_s)}."
     if bound == "unknown":
         filled = f"Kernels fill {part(time.kernels)}, and what they should take is open" if time.step > 0 else "Open"
         return f"{filled}: {why_null}."
@@ -70,8 +108,9 @@ def _counters(phase: TracedPhase) -> str:
     seen = phase.speed_of_light
     assert seen is not None
     sides = f"compute {_percent(seen.compute)}, memory {_percent(seen.memory)} of the sustained peak"
+    many = "1 kernel says" if seen.kernels == 1 else f"{seen.kernels:,} kernels say"
     rule = "latency-bound, since both are under 60%" if seen.rule == "latency" else f"{seen.rule}-bound"
-    return f"Counters of {seen.kernels} kernels say {sides}: by NVIDIA's rule {rule}."
+    return f"Counters of {many} {sides}: by NVIDIA's rule {rule}."
 
 
 def _percent(value: float | None) -> str:
@@ -81,21 +120,63 @@ def _percent(value: float | None) -> str:
 def answer(traced: Traced) -> str:
     """Which phase owns the GPU time and what it is bound on."""
     times = {name: phase.gpu_time_s for name, phase in traced.phases.items()}
-    total = sum(times.values())
-    if total <= 0:
-        marked = [f"{name} {show(one.host_s, 's')}" for name, one in traced.phases.items() if one.host_s]
-        said = f" On the CPU its marks last: {', '.join(marked)}." if marked else ""
-        return f"No kernel of the trace belongs to a step, so no phase owns its time.{said}"
-    owner = max(times, key=lambda name: times[name])
+    if sum(times.values()) <= 0:
+        return f"No kernel of the trace belongs to a step, so no phase owns its time.{_marked(traced)}"
     present = [name for name, seconds in times.items() if seconds > 0]
+    if all(_only_counters(traced.phases[name]) for name in present):
+        return f"{_upper('; '.join(_by_counters(traced.phases[name], name) for name in present))}."
+    total = sum(times.values()) + traced.outside_s
+    owner = max(times, key=lambda name: times[name])
+    owns = _OWNERS[owner] if traced.phases[owner].steps else _OWNERS[owner].replace("Steps", "Kernels")
     where = "the operators' time" if traced.on_cpu else "the GPU time"
-    text = f"{_OWNERS[owner]} {show(times[owner] / total, '1', 2)} of {where}{_bound(traced.phases[owner], owner)}."
+    text = f"{owns} {show(times[owner] / total, '1', 2)} of {where}{_bound(traced.phases[owner], owner)}."
+    if traced.outside_s >= _MATERIAL * total:
+        text += f" {show(traced.outside_s / total, '1', 2)} of it belongs to no step."
     if len(present) == 1 and owner in ("prefill", "decode"):
         other = "decode" if owner == "prefill" else "prefill"
         text += f" The trace holds no {other}, so nothing is said of it."
     if traced.busy_fraction is not None and traced.busy_fraction < _IDLE:
         text += f" Over the whole trace the device was busy {show(traced.busy_fraction, '1', 2)} of the time."
     return text
+
+
+def no_verdict(traced: Traced, why: str) -> str:
+    """The answer where the device was not recorded."""
+    return f"No verdict: {why.rstrip('.')}.{_marked(traced)}"
+
+
+def _marked(traced: Traced) -> str:
+    marked = [f"{name} {show(one.host_s, 's')}" for name, one in traced.phases.items() if one.host_s]
+    return f" On the CPU its marks last: {', '.join(marked)}." if marked else ""
+
+
+def _upper(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+def _only_counters(phase: TracedPhase) -> bool:
+    """Whether all that is known of a phase are single kernels that were replayed for their counters."""
+    seen = phase.speed_of_light
+    return seen is not None and not phase.steps and seen.kernels == phase.kernels
+
+
+def _by_counters(phase: TracedPhase, name: TracePhase) -> str:
+    """``the 3 kernels with counters are memory-bound (compute 22%, memory 91%) by NVIDIA's rule``."""
+    seen = phase.speed_of_light
+    assert seen is not None
+    whose = "the" if name == "unknown" else f"{name}'s"
+    who = (
+        f"{whose} kernel with counters is"
+        if seen.kernels == 1
+        else f"{whose} {seen.kernels:,} kernels with counters are"
+    )
+    if seen.rule == "not measured":
+        return f"{who} not judged: their compute and memory throughput were not collected"
+    return f"{who} {seen.rule}-bound{_rule(seen)}"
+
+
+def _rule(seen: SpeedOfLight) -> str:
+    return f" ({_percent(seen.compute)} compute, {_percent(seen.memory)} memory) by NVIDIA's rule"
 
 
 def _bound(phase: TracedPhase, name: TracePhase) -> str:
@@ -106,12 +187,20 @@ def _bound(phase: TracedPhase, name: TracePhase) -> str:
         return f"; no verdict: {found.alarm.text.rstrip('.')}"
     many = name in ("mixed", "unknown")
     if found.bound == "unknown":
-        return f"; what {'they are' if many else 'it is'} bound on cannot be said: {found.why_null}"
-    words = BOUNDS[found.bound]
-    if found.bound == "overhead":
-        words = next(_OVERHEAD[part.name] for part in found.parts if part.name in _OVERHEAD)
+        why = found.why_null or found.attention_why_null
+        return f"{_figure(found)}; what {'they are' if many else 'it is'} bound on cannot be said: {why}"
+    by_counters = found.floor is None and found.bound not in ("overhead", "communication")
+    seen = phase.speed_of_light
+    means = _rule(seen) if by_counters and seen else _MEANS.get(found.called, "")
     if many:
-        words = words.replace("its kernels", "their kernels")
-    figure = found.utilisations[0] if found.utilisations else None
-    at = f", {show(figure.value.value, '1', 2)} {figure.yardstick.upper()} while the device is busy" if figure else ""
-    return f" and {'are' if many else 'is'} {words}{at}"
+        means = means.replace("its kernels", "their kernels")
+    return f" and {'are' if many else 'is'} {found.called}{means}{_figure(found)}"
+
+
+def _figure(found: TraceVerdict) -> str:
+    """``, at least 29% MBU while the device is busy``."""
+    if not found.utilisations:
+        return ""
+    figure = found.utilisations[0]
+    value = f"{figure.value.one_sided} {show(figure.value.value, '1', 2)}".lstrip()
+    return f", {value} {figure.yardstick.upper()} while the device is busy"

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from phasewise.model.passes import Count
 from phasewise.record.trace import Tokens
 
-NO_PREFIX = "no cached prefix is said, so none is counted"
+NO_PREFIX = "no cached prefix is said, so none is counted: with one, floor, MFU and MBU would be higher"
 NO_CONTEXT = (
     "the context of its generations is not said: their KV cache and attention are left out, so that floor, MFU and MBU "
     "are lower bounds"

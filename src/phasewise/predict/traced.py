@@ -32,7 +32,7 @@ from phasewise.model.model import Model
 from phasewise.model.passes import Count, Pass
 from phasewise.model.work import Operation, Work
 from phasewise.predict.roofline import Roof, floor
-from phasewise.predict.sums import Contradiction, Sums, sums
+from phasewise.predict.sums import NO_CONTEXT, Contradiction, Sums, sums
 from phasewise.record.trace import Tokens
 
 Halves = tuple[Tokens | None, Tokens | None]
@@ -79,6 +79,11 @@ class Counted(NamedTuple):
             for half in halves
         )
         return Group(steps, prefill, decode).passes
+
+    @property
+    def without_context(self) -> bool:
+        """Whether contexts are not said, so that KV cache and attention are left out of the work."""
+        return NO_CONTEXT in self.assumed
 
     @property
     def tokens(self) -> float:

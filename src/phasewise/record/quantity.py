@@ -42,6 +42,13 @@ class Quantity(msgspec.Struct, frozen=True, kw_only=True):
             return text
         return f"{text} ({show(self.low, self.unit)} to {show(self.high, self.unit)})"
 
+    @property
+    def one_sided(self) -> Literal["at least", "at most", ""]:
+        """What stands before a value that is itself one end of its interval, the other end being open."""
+        if self.low == self.value and self.high is None:
+            return "at least"
+        return "at most" if self.high == self.value and self.low is None else ""
+
     def over(self, other: Quantity, *, unit: Unit, provenance: Provenance, source: str) -> Quantity:
         """This divided by ``other``, with the widest interval that the two intervals allow."""
         low, high = self.low, self.high

@@ -188,6 +188,9 @@ class MeasuredKernel(msgspec.Struct, frozen=True, kw_only=True):
     notes: tuple[str, ...] = ()
 
 
+PartName = Literal["floor", "kernels", "communication", "copies", "launches", "host"]
+
+
 class TracePart(msgspec.Struct, frozen=True, kw_only=True):
     """A part of a phase's mean step, seconds and fraction of it.
 
@@ -195,7 +198,7 @@ class TracePart(msgspec.Struct, frozen=True, kw_only=True):
     that CUDA graphs would close, ``host`` every other gap.
     """
 
-    name: Literal["floor", "kernels", "communication", "copies", "launches", "host"]
+    name: PartName
     seconds: Quantity
     fraction: float
 
@@ -206,15 +209,19 @@ class TraceVerdict(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         bound: ``compute`` or ``memory`` (the floor's side) when the floor is the largest part, else ``kernel``,
             ``overhead`` (launches, host, copies) or ``communication``; ``unknown`` when nothing tells.
+        called: the bound in words, the same in every place: ``copy-bound`` for an overhead that is mostly copies,
+            ``latency-bound`` where counters say so; "" when it is unknown.
         why: one sentence with the numbers.
         why_null: what is missing for MFU, MBU and floor, "" when they are there.
         steps: how many steps were judged: those with token counts where work is judged, else all that ran kernels.
         step: mean time of a judged step, start to start where steps follow each other, else its span.
-        floor: mean floor of those steps.
+        floor: mean floor of those steps. It, MFU and MBU are ``at least`` (their low end, the high one open) where the
+            contexts are not said, and the kernels beyond it ``at most``.
         utilisations: MFU and MBU of the mean step, the yardstick of the phase first; over the time in which the device
             was busy, then over the whole step, gaps included.
         parts: what the mean step is made of, largest first.
-        attention: attention's share of kernel time, and beside it the share that the floors predict (None unknown).
+        attention: attention's share of kernel time, and beside it the share that the floors predict; None when
+            unknown or left out of the floor, as ``attention_why_null`` says.
         alarm: a utilisation over 100%.
         notes: sentences a reader must know: what was assumed of the token counts, of the devices, of the model.
     """
@@ -229,6 +236,8 @@ class TraceVerdict(msgspec.Struct, frozen=True, kw_only=True):
     parts: tuple[TracePart, ...] = ()
     attention: Quantity | None = None
     attention_predicted: Quantity | None = None
+    attention_why_null: str = ""
+    called: str = ""
     alarm: Alarm | None = None
     notes: tuple[str, ...] = ()
 

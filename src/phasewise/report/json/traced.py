@@ -14,6 +14,7 @@ from phasewise.record.trace import (
     SpeedOfLight,
     Traced,
     TracedPhase,
+    TracePart,
     TracePhase,
     TraceVerdict,
 )
@@ -39,7 +40,7 @@ def traced(run: Run) -> dict[str, object]:
     if found is None:
         raise ValueError("this run holds no trace")
     table = recap(run, found)
-    whole = fields(found, found.missing, *_TOTALS, "steps", "files", "devices", "outside_s", "outside_kernels")
+    whole = fields(found, found.missing, *_TOTALS, "files", "devices", "outside_s", "outside_kernels")
     tree = document(
         {
             "schema": run.schema,
@@ -48,7 +49,7 @@ def traced(run: Run) -> dict[str, object]:
             "verdict": {"text": view.headline(run, found)},
             "notices": view.notices(run, found),
             "phases": {name: _phase(name, phase, found) for name, phase in found.phases.items()},
-            "steps": whole["steps"],
+            "steps": [{**fields(step, {}), "evidence": view.evidence(found, step)} for step in found.steps],
             **{name: whole[name] for name in _TOTALS},
             "on_cpu": found.on_cpu,
             "outside": {"gpu_time_s": whole["outside_s"], "kernels": whole["outside_kernels"]},
@@ -105,12 +106,23 @@ def _phase(name: TracePhase, phase: TracedPhase, found: Traced) -> dict[str, obj
 def _verdict(verdict: TraceVerdict | None, why: Missing) -> dict[str, object]:
     """Bound, utilisations, floor and parts, under the names that a profile has for them."""
     if verdict is None:
-        keys = ("bound", "why", "mfu", "mbu", "step_s", "floor_s", "attention_share", "attention_share_predicted")
+        keys = (
+            "bound",
+            "called",
+            "why",
+            "mfu",
+            "mbu",
+            "step_s",
+            "floor_s",
+            "attention_share",
+            "attention_share_predicted",
+        )
         return {**dict.fromkeys(keys, why), "judged_steps": _judged(0), "utilisations": [], "notes": [], "parts": []}
     null = Missing(verdict.why_null or "not judged")
     used = {one.yardstick: one.value for one in reversed(verdict.utilisations)}
     return {
         "bound": verdict.bound if verdict.bound != "unknown" else Missing(verdict.why or "not told"),
+        "called": verdict.called or Missing(verdict.why or "not told"),
         "why": verdict.why,
         "mfu": used.get("mfu", null),
         "mbu": used.get("mbu", null),
@@ -123,14 +135,21 @@ def _verdict(verdict: TraceVerdict | None, why: Missing) -> dict[str, object]:
             {
                 "name": part.name,
                 "seconds": part.seconds,
-                "fraction": msgspec.structs.replace(part.seconds, value=part.fraction, unit="1", low=None, high=None),
+                "fraction": _fraction(part),
             }
             for part in verdict.parts
         ],
         "attention_share": verdict.attention or null,
-        "attention_share_predicted": verdict.attention_predicted or null,
+        "attention_share_predicted": verdict.attention_predicted or Missing(verdict.attention_why_null or null.reason),
         "alarm": verdict.alarm or Missing("no utilisation is over 100%"),
     }
+
+
+def _fraction(part: TracePart) -> Quantity:
+    """Of the step; open at the end at which the seconds are."""
+    ends = {"at least": {"low": part.fraction}, "at most": {"high": part.fraction}}.get(part.seconds.one_sided, {})
+    bare = msgspec.structs.replace(part.seconds, value=part.fraction, unit="1", low=None, high=None)
+    return msgspec.structs.replace(bare, **ends)
 
 
 def _judged(steps: int) -> Quantity:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from phasewise.record.quantity import Quantity, reported
 from phasewise.record.run import Run
-from phasewise.record.trace import Health, Traced, TracedPhase, TracePart, TracePhase, TraceVerdict
+from phasewise.record.trace import Health, Traced, TracedPhase, TracePart, TracePhase, TraceStep, TraceVerdict
 from phasewise.report.view import findings, heading, words
 from phasewise.report.view.heading import Notice
 from phasewise.report.view.table import Cell, Table, columns, give, say
@@ -221,11 +221,21 @@ def outside(found: Traced) -> str:
     return f"{words.count(found.outside_kernels)} {kernels(found)} ({took}) belong to no step."
 
 
+def evidence(found: Traced, step: TraceStep) -> tuple[str, ...]:
+    """Why a step is of its phase. SGLang writes vLLM's annotation too: it names no engine, unless the file does."""
+    engines = {file.engine for file in found.files}
+    if engines == {"vLLM"}:
+        return step.evidence
+    return tuple(phrase.replace("vLLM annotation execute_", "annotation execute_") for phrase in step.evidence)
+
+
 def bound(phase: TracedPhase) -> str:
-    """``memory-bound``, ``bound unknown``, ``not judged``."""
+    """``memory-bound``, ``copy-bound``, ``bound unknown``, ``not judged``: the word that the answer has for it."""
     if phase.verdict is None:
         return "not judged"
-    return "bound unknown" if phase.verdict.bound == "unknown" else words.BOUNDS[phase.verdict.bound]
+    if phase.verdict.bound == "unknown":
+        return "bound unknown"
+    return words.name(phase.verdict.called) or words.BOUNDS[phase.verdict.bound]
 
 
 def part(one: TracePart, verdict: TraceVerdict) -> str:

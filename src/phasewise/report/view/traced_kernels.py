@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from phasewise.record.trace import FamilyRow, KernelRow, RoleRow, Traced, TracePhase, TraceStep
 from phasewise.report.view import words
 from phasewise.report.view.table import Cell, Table, columns, give, say
-from phasewise.report.view.traced import ABSENT, NOT_LISTED, NOT_MEASURED, Pair, kernels, percent, said, seen
+from phasewise.report.view.traced import ABSENT, NOT_LISTED, NOT_MEASURED, Pair, evidence, kernels, percent, said, seen
 
 Sides = Sequence[Mapping[str, FamilyRow | RoleRow]]
 
@@ -77,14 +77,15 @@ def steps(found: Traced, most: int | None) -> Table:
         ">tokens",
         "evidence",
     )
-    rows = tuple((*([say(step.rank)] if several else []), *_step(step, most is None)) for step in shown)
+    rows = tuple((*([say(step.rank)] if several else []), *_step(found, step, most is None)) for step in shown)
     left = f"{len(shown):,} of {len(found.steps):,} steps: --full shows all." if len(shown) < len(found.steps) else ""
     return Table(title="Steps", columns=heads, rows=rows, note=left if rows else "No step was found.")
 
 
-def _step(step: TraceStep, full: bool) -> tuple[Cell, ...]:
+def _step(found: Traced, step: TraceStep, full: bool) -> tuple[Cell, ...]:
     verify = " (verify)" if step.speculative else ""
-    evidence = step.evidence if full else [words.clean(one, EVIDENCE) for one in step.evidence[:1]]
+    told = evidence(found, step)
+    shown = told if full else [words.clean(one, EVIDENCE) for one in told[:1]]
     sure = f" ({words.number(step.confidence, '1', 2)} sure)"
     return (
         say(f"{step.phase}{verify}"),
@@ -94,7 +95,7 @@ def _step(step: TraceStep, full: bool) -> tuple[Cell, ...]:
         Cell(words.count(step.graph_launches)),
         Cell("" if step.requests is None else words.count(step.requests)),
         Cell("" if step.tokens is None else words.count(step.tokens)),
-        say("; ".join(map(words.clean, evidence)) + sure),
+        say("; ".join(map(words.clean, shown)) + sure),
     )
 
 

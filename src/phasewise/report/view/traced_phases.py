@@ -31,7 +31,7 @@ Row = tuple[str, Callable[[TracedPhase], Cell]]
 def side_by_side(found: Traced, pair: Pair) -> Table:
     """Every figure of two phases in two columns; a phase that the trace does not hold says so, once."""
     both = tuple(found.phases[phase] for phase in pair)
-    rows = [(label, tuple(cell(one) if seen(one) else Cell("") for one in both)) for label, cell in _rows(found)]
+    rows = [(label, tuple(cell(one) if seen(one) else Cell("") for one in both)) for label, cell in _rows(found, pair)]
     first = tuple(cell if seen(one) else Cell(ABSENT) for one, cell in zip(both, rows[0][1], strict=True))
     rows[0] = (rows[0][0], first)
     shown = rows if any(map(seen, both)) else rows[:1]
@@ -42,18 +42,19 @@ def side_by_side(found: Traced, pair: Pair) -> Table:
     )
 
 
-def _rows(found: Traced) -> tuple[Row, ...]:
+def _rows(found: Traced, pair: Pair) -> tuple[Row, ...]:
     where, what = device(found), kernels(found)
     return (
         ("steps", _steps),
-        (f"{what} per step", _per_step),
+        (f"{what} per step" if any(found.phases[phase].steps for phase in pair) else what, _per_step),
         (f"{where} time", _gpu_time),
+        (f"share of {where} time", lambda one: _owned(found, one)),
         ("marks on the CPU", lambda one: _or_not(said(one.host_s, "s", "sum of the steps' bands"), "no marks")),
         ("busy (union)", _busy),
         (f"median {what.removesuffix('s')}", lambda one: _or_not(said(one.median_kernel_s, "s"))),
         (f"between {what}", lambda one: say(_gaps(one.gaps, one.span_s))),
         ("between steps", _between),
-        ("launches", lambda one: say(_launches(one.launches, what))),
+        (f"launches of {what}", lambda one: say(_launches(one, what))),
         ("launch call", lambda one: say(_call(one.launches))),
         ("graphs would save", lambda one: _would_save(one.launches)),
         ("bound", lambda one: say(bound(one).removeprefix("bound "))),
@@ -97,6 +98,16 @@ def _gpu_time(one: TracedPhase) -> Cell:
     return Cell(f"{words.number(one.gpu_time_s, 's')}{each}", said(one.gpu_time_s, "s", "sum of kernels and replays"))
 
 
+def _owned(found: Traced, one: TracedPhase) -> Cell:
+    """Of all kernels, those of no step among them, which are said beside."""
+    total = sum(phase.gpu_time_s for phase in found.phases.values()) + found.outside_s
+    if not one.gpu_time_s:
+        return say(NOT_MEASURED)
+    share = said(one.gpu_time_s / total, "1", "of all kernels, those of no step among them")
+    rest = f"; {words.share(found.outside_s / total)} belongs to no step" if found.outside_s else ""
+    return Cell(f"{words.share(one.gpu_time_s / total)}{rest}", share)
+
+
 def _busy(one: TracedPhase) -> Cell:
     if one.busy_fraction is None:
         return say(NOT_MEASURED)
@@ -122,11 +133,23 @@ def _between(one: TracedPhase) -> Cell:
     return Cell(f"{words.number(one.gaps.between_s, 's')} idle", said(one.gaps.between_s, "s"))
 
 
-def _launches(cost: LaunchCost | None, what: str) -> str:
+def _fruitless(one: TracedPhase) -> str:
+    """Of launches of single kernels, those whose kernel is not on record: `` (857 without a kernel on record)``."""
+    cost = one.launches
+    assert cost is not None
+    lost = cost.launches - cost.graph_launches - max(0, one.kernels - cost.kernels_in_graphs)
+    if lost <= 0 or not one.kernels:
+        return ""
+    return f" ({_mean(lost / one.steps) if one.steps else words.count(lost)} without a kernel on record)"
+
+
+def _launches(one: TracedPhase, what: str) -> str:
     """``555 a step, no graph``; ``12 a step; 1 graph launch starts 544 kernels``."""
+    cost = one.launches
     if cost is None:
         return NOT_MEASURED
     many = f"{words.count(cost.launches)} in all" if cost.per_step is None else f"{_mean(cost.per_step)} a step"
+    many += _fruitless(one)
     if not cost.graph_launches:
         return f"{many}, no graph"
     starts = "launch starts" if cost.graph_launches == 1 else "launches start"
@@ -179,7 +202,8 @@ def _attention(one: TracedPhase) -> Cell:
     share, floor = (one.verdict.attention, one.verdict.attention_predicted) if one.verdict else (None, None)
     if share is None:
         return say(words.NOTHING)
-    expected = f"{words.share(floor.value)} of the floor (predicted)" if floor else "not predicted"
+    why = f": {words.clean(one.verdict.attention_why_null)}" if one.verdict and one.verdict.attention_why_null else ""
+    expected = f"{words.share(floor.value)} of the floor (predicted)" if floor else f"not predicted{why}"
     return Cell(f"{words.share(share.value)} of its time; {expected}", share)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from phasewise.record.observation import Phase
 from phasewise.record.run import Run
-from phasewise.record.trace import Traced
+from phasewise.record.trace import Traced, TracePart
 from phasewise.report.view import findings, words
 from phasewise.report.view.heading import PHASES
 from phasewise.report.view.table import Cell, Table, columns, say
@@ -35,11 +35,15 @@ def _column(run: Run, found: Traced, phase: Phase) -> tuple[Cell, ...]:
         value = Cell(f"{words.amount(first.value)}{', not to be believed' if verdict.alarm else ''}", first.value)
     text = bound(own)
     if verdict.parts:
-        text = f"{text}; {part(verdict.parts[0], verdict)} {words.share(verdict.parts[0].fraction)} of the step"
+        text = f"{text}; {part(verdict.parts[0], verdict)} {_share(verdict.parts[0])} of the step"
     floor = Cell(words.NOTHING)
     if verdict.floor is not None:
         floor = Cell(f"{words.amount(verdict.floor)} of {words.amount(verdict.step)}", verdict.floor)
     return (say(text), yardstick, value, floor, say(_fixes(run, phase)))
+
+
+def _share(one: TracePart) -> str:
+    return f"{one.seconds.one_sided} {words.share(one.fraction)}".lstrip()
 
 
 def _fixes(run: Run, phase: Phase) -> str:

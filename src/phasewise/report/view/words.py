@@ -92,8 +92,10 @@ def number(value: float | None, unit: str, digits: int = 3) -> str:
 
 
 def amount(quantity: Quantity | None, digits: int = 3) -> str:
-    """A quantity's value, without its interval."""
-    return NOTHING if quantity is None else number(quantity.value, quantity.unit, digits)
+    """A quantity's value, without its interval; ``at least 29.3%`` where the other end is open."""
+    if quantity is None:
+        return NOTHING
+    return f"{quantity.one_sided} {number(quantity.value, quantity.unit, digits)}".lstrip()
 
 
 def interval(quantity: Quantity | None) -> str:
