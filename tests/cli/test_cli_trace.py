@@ -12,6 +12,7 @@ from cli_run import phasewise
 
 from kineto_by_hand import Kernel, events, write
 from phasewise.cli import run
+from phasewise.errors import Terminated
 
 MS = 1_000_000
 PREFILL = "execute_512_context_1(sq512sk512sqsq262144sqsk262144)_generation_0(sq0sk0sqsq0sqsk0)"
@@ -248,3 +249,38 @@ def test_hostile_names_reach_no_terminal_and_no_page(tmp_path: Path, capsys: pyt
     (folder,) = Path("phasewise-runs").iterdir()
     page = (folder / "report.html").read_text()
     assert "<script>alert" not in page
+
+
+@pytest.mark.parametrize("stop", [KeyboardInterrupt, Terminated])
+def test_an_interruption_says_what_is_saved_and_where(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, stop: type[KeyboardInterrupt]
+) -> None:
+    def stopped(*_: object, **__: object) -> None:
+        raise stop
+
+    path, code = marked(tmp_path / "a.json"), 143 if stop is Terminated else 130
+    with monkeypatch.context() as patched:
+        patched.setattr("phasewise.report.show.traced", stopped)
+        assert run(["trace", str(path), "--annotate", "bands.json"]) == code
+    out = capsys.readouterr()
+    (folder,) = Path("phasewise-runs").iterdir()
+    assert out.out == ""
+    assert f"bands.json is written and the run is saved, and shown by: phasewise report {folder}" in out.err
+    assert run(["report", str(folder)]) == 0
+    capsys.readouterr()
+    monkeypatch.setattr("phasewise.jobs.trace.save", stopped)
+    assert run(["trace", str(path), "--annotate", "more.json", "--out", "none"]) == code
+    assert capsys.readouterr().err == "phasewise: Interrupted: more.json is written; no run was saved.\n"
+    assert Path("more.json").exists()
+    assert not Path("none").exists()
+
+
+def test_a_stated_accelerator_is_asked_for_no_more(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = marked(tmp_path / "a.json", gpu="")
+    bare, stated = document(capsys, path), document(capsys, path, "--on", "h100-sxm")
+    for found, status in ((bare, "failed"), (stated, "not_checked")):
+        told = next(check for check in found["health"] if check["check"] == "accelerator's name")
+        assert told["status"] == status
+        assert ("--on" in told["detail"]) == (status == "failed")
+    assert "--on" not in str(stated["notices"])
+    assert "h100-sxm" in next(check["detail"] for check in stated["health"] if "name" in check["check"])

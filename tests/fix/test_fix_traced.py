@@ -211,3 +211,14 @@ def test_phases_of_different_ranks_are_shares_of_both() -> None:
     seen = traced(prefill=(phase(prefill, {"gemm": 1.0}), prefill), decode=(phase(decode, {"gemm": 1.0}), decode))
     for r in fixes(seen).fixes:
         assert r.saves_share == pytest.approx(r.saves.value / 0.16)
+
+
+def test_what_hangs_on_contexts_is_not_ranked_where_they_are_not_said() -> None:
+    made = [step("decode", 0.0, 0.006, decode=Tokens(requests=32, tokens=32))]
+    found = fixes(traced(decode=(phase(made, {"gemm": 0.5, "attention": 0.5}), made)))
+    for name in ("FP8 KV", "bigger batches", "speculative"):
+        rejected = one(found, name, "decode")
+        assert isinstance(rejected, Rejected)
+        assert "context" in rejected.reason
+    assert isinstance(one(found, "4-bit", "decode"), Remedy)
+    assert not [r for r in found.fixes if r.name == "faster kernels: attention"]

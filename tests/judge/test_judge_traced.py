@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from phasewise.hardware import catalogue
-from phasewise.judge.traced import NO_COUNTS, NO_MACHINE, NO_MODEL, device_names, judge
+from phasewise.judge.traced import NO_COUNTS, NO_MACHINE, NO_MODEL, NOT_SAID, device_names, judge
 from phasewise.model.load import load
 from phasewise.record.machine import Machine
-from phasewise.record.trace import SpeedOfLight, Tokens, TracePhase, TraceVerdict
+from phasewise.record.trace import Health, SpeedOfLight, Tokens, TracePhase, TraceVerdict
 from reference import h100, llama_3_8b
 from traces_by_hand import FRESH, GENERATING, phase, step, traced
 
@@ -190,9 +190,118 @@ def test_counters_name_the_bound_where_no_work_is_known(rule: str, bound: str) -
     seen = found.phases["unknown"].verdict
     assert seen is not None
     assert seen.bound == bound
+    assert seen.called == f"{rule}-bound"
+    assert found.text == (f"The 3 kernels with counters are {rule}-bound (20% compute, 91% memory) by NVIDIA's rule.")
+    assert "Counters of 3 kernels say" in seen.why
     assert "NVIDIA's rule" in seen.why
     assert seen.step is None
     assert not seen.parts
+
+
+def test_one_kernel_with_counters_of_a_phase_by_your_word() -> None:
+    counters = SpeedOfLight(compute=5.9, memory=31.0, dram=None, kernels=1, duration_s=3e-6, rule="latency")
+    seen = phase([], {"gemm": 1.0}, gpu_time=3e-6, speed_of_light=counters)
+    found = judge(traced(prefill=seen), llama_3_8b(), h100())
+    assert "Prefill's kernel with counters is latency-bound (5.9% compute, 31% memory) by NVIDIA's rule." in found.text
+    verdict = found.phases["prefill"].verdict
+    assert verdict is not None
+    assert "Counters of 1 kernel say" in verdict.why
+    for wrong in ("Steps", "longer than the work needs", "owns"):
+        assert wrong not in found.text
+
+
+def test_kernels_of_no_step_are_part_of_the_whole() -> None:
+    steps = [step("decode", 0.0, 0.0052, decode=GENERATING)]
+    seen = msgspec.structs.replace(
+        traced(decode=(phase(steps, {"gemm": 1.0}), steps)), outside_s=0.0048, outside_kernels=9
+    )
+    found = judge(seen, llama_3_8b(), h100())
+    assert found.text.startswith("Decode owns 52% of the GPU time")
+    assert "48% of it belongs to no step." in found.text
+    none = judge(msgspec.structs.replace(seen, outside_s=0.0, outside_kernels=0), llama_3_8b(), h100())
+    assert none.text.startswith("Decode owns 100% of the GPU time")
+    assert "no step" not in none.text
+
+
+UNSAID = Tokens(requests=32, tokens=32)
+"""What ``execute_context_0(0)_generation_32(32)`` and ``step[DECODE bs=32]`` say: no context."""
+
+
+def unsaid(busy: float, span: float | None = None, talk: float = 0.0) -> TraceVerdict:
+    steps = [step("decode", 0.0, busy, span=span, decode=UNSAID)]
+    families = {"gemm": 0.8 * (1 - talk), "attention": 0.2 * (1 - talk), "communication": talk}
+    found = judge(traced(decode=(phase(steps, families), steps)), llama_3_8b(), h100()).phases["decode"].verdict
+    assert found is not None
+    return found
+
+
+def test_without_contexts_floor_and_utilisation_are_lower_bounds_and_attention_is_not_predicted() -> None:
+    found = unsaid(0.010)
+    assert found.floor is not None
+    for least in (found.floor, *(one.value for one in found.utilisations)):
+        assert (least.low, least.high, least.one_sided) == (least.value, None, "at least")
+    kernels = next(part.seconds for part in found.parts if part.name == "kernels")
+    assert (kernels.low, kernels.high, kernels.one_sided) == (None, kernels.value, "at most")
+    assert found.attention_predicted is None
+    assert "context" in found.attention_why_null
+    said = judge_decode(0.010)
+    assert said.attention_predicted is not None
+    assert not said.attention_why_null
+    assert said.floor is not None
+    assert said.floor.one_sided == ""
+
+
+def judge_decode(busy: float) -> TraceVerdict:
+    said = Tokens(requests=32, tokens=32, context=64_032, squares=32, products=64_032)
+    steps = [step("decode", 0.0, busy, decode=said)]
+    found = judge(traced(decode=(phase(steps, {"gemm": 1.0}), steps)), llama_3_8b(), h100()).phases["decode"].verdict
+    assert found is not None
+    return found
+
+
+def test_no_bound_leans_on_what_the_floor_leaves_out() -> None:
+    """Weights alone take 4.48 ms of a step; where they are not most of it, the KV cache may be."""
+    assert unsaid(0.006).bound == "memory"
+    assert "at least" in unsaid(0.006).why
+    assert judge_decode(0.020).bound == "kernel"
+    open_ended = unsaid(0.020)
+    assert open_ended.bound == "unknown"
+    assert "at most" in open_ended.why
+    assert "context" in open_ended.why
+    # 11 ms of gaps are more than all kernels; 9 ms may be less than a floor of 10.
+    assert unsaid(0.010, span=0.021).bound == "overhead"
+    assert unsaid(0.010, span=0.019).bound == "unknown"
+    assert unsaid(0.020, talk=0.6).bound == "communication"
+
+
+def test_an_open_bound_is_told_with_its_reason() -> None:
+    steps = [step("decode", 0.0, 0.020, decode=UNSAID)]
+    found = judge(traced(decode=(phase(steps, {"gemm": 1.0}), steps)), llama_3_8b(), h100())
+    assert "at least 22% MBU" in found.text
+    assert "cannot be said: the context of its generations is not said" in found.text
+
+
+def test_counts_read_from_shapes_are_said_to_be_no_counts() -> None:
+    steps = [step("prefill", 0.0, 0.05)]
+    read = [msgspec.structs.replace(steps[0], evidence=("15360 tokens, logits for 15 of them",))]
+    for own, expected in ((steps, NO_COUNTS), (read, NOT_SAID)):
+        found = judge(traced(prefill=(phase(own, {"gemm": 1.0}), own)), llama_3_8b(), h100())
+        verdict = found.phases["prefill"].verdict
+        assert verdict is not None
+        assert verdict.why_null == expected
+
+
+def test_where_the_device_was_not_recorded_nothing_is_judged() -> None:
+    steps = [step("decode", 0.0, 0.006, decode=GENERATING)]
+    missing = Health(check="device activity", status="failed", detail="1 marked step and no kernel: record the device")
+    seen = traced(decode=(phase(steps, {"gemm": 1.0}), steps))
+    found = judge(msgspec.structs.replace(seen, health=(missing,)), llama_3_8b(), h100())
+    verdict = found.phases["decode"].verdict
+    assert verdict is not None
+    assert (verdict.bound, verdict.utilisations, verdict.floor, verdict.parts) == ("unknown", (), None, ())
+    assert verdict.why_null == missing.detail
+    assert found.text == f"No verdict: {missing.detail}."
+    assert found.phases["prefill"].verdict is None
 
 
 def test_a_summary_without_steps_still_says_its_communication() -> None:

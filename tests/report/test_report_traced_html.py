@@ -174,3 +174,19 @@ def test_steps_whose_phase_is_unknown_get_a_card_of_their_own() -> None:
     source = render(eager())
     assert source.count("Not in this trace.") == 3
     assert "<svg" in source.split('id="unknown"')[1].split("</article>")[0]
+
+
+def test_no_colour_of_the_page_means_two_things() -> None:
+    """Phases and families have colours of their own; parts of a step have none: they are told apart by hatching."""
+    source = render(sglang())
+    told = ("prefill", "decode", "mixed", "unknown", *(f"f{i}" for i in range(10)))
+    for scheme in (0, 1):
+        found = [re.search(rf"--{name}: light-dark\((#\w+), (#\w+)\);", source) for name in told]
+        shades = [one.groups()[scheme] for one in found if one]
+        assert len(set(shades)) == len(told)
+    bar = source.split('class="bar"')[1].split("</ul>")[0]
+    keys = set(re.findall(r"(?:part|swatch) (is-[\w-]+)", bar))
+    assert keys == {"is-step-kernels", "is-step-floor", "is-step-launches"}
+    for key in keys:
+        rule = source.split(f".part.{key}, .swatch.{key} {{")[1].split("}")[0]
+        assert set(re.findall(r"--\w+", rule)) <= {"--ink", "--card"}

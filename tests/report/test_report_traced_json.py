@@ -9,10 +9,27 @@ from typing import Any
 
 import msgspec
 import pytest
-from example_trace import DECODE, EVERY, PREFILL, counters, eager, hostile, of, only_decode, ranks, sglang, with_phases
+from example_parts import change
+from example_trace import (
+    DECODE,
+    EVERY,
+    PREFILL,
+    counters,
+    eager,
+    hostile,
+    of,
+    only_decode,
+    ranks,
+    sglang,
+    with_phases,
+    with_trace,
+)
 
+from phasewise.record.quantity import Quantity
 from phasewise.record.run import Run
 from phasewise.report.json.traced import traced
+from phasewise.report.terminal import to_text
+from phasewise.report.terminal.traced import traced as terminal
 
 PHASES = ("prefill", "decode", "mixed", "unknown")
 CONTRACT = {
@@ -163,3 +180,55 @@ def test_the_phases_add_up_to_the_whole() -> None:
     assert sum(at(document, f"phases.{phase}.kernels") for phase in PHASES) == at(document, "kernels_total")
     total = PREFILL.gpu_time_s + DECODE.gpu_time_s
     assert at(document, "gpu_sum_s") == pytest.approx(total)
+
+
+def lower_bound() -> Run:
+    """The decode step, its contexts not said."""
+    verdict = DECODE.verdict
+    assert verdict is not None
+    assert verdict.floor is not None
+
+    def at_least(one: Quantity) -> Quantity:
+        return change(one, low=one.value, high=None)
+
+    parts = tuple(
+        change(part, seconds=change(part.seconds, high=part.seconds.value) if part.name == "kernels" else part.seconds)
+        for part in verdict.parts
+    )
+    changed = change(
+        verdict,
+        floor=at_least(verdict.floor),
+        utilisations=tuple(change(one, value=at_least(one.value)) for one in verdict.utilisations),
+        parts=parts,
+        attention_predicted=None,
+        attention_why_null="the context is not said",
+    )
+    return with_phases(sglang(), decode=change(DECODE, verdict=changed))
+
+
+def test_a_lower_bound_is_marked_wherever_it_stands() -> None:
+    document = traced(lower_bound())
+    beside = document["provenance"]
+    assert isinstance(beside, dict)
+    for name in ("mbu", "mfu", "floor_s"):
+        path = f"phases.decode.{name}"
+        assert beside[path]["low"] == at(document, path)
+        assert "high" not in beside[path]
+    assert beside["phases.decode.parts.0.seconds"]["high"] == at(document, "phases.decode.parts.0.seconds")
+    assert beside["phases.decode.parts.0.fraction"]["high"] == at(document, "phases.decode.parts.0.fraction")
+    assert at(document, "phases.decode.attention_share_predicted") is None
+    assert at(document, "reasons")["phases.decode.attention_share_predicted"] == "the context is not said"
+    assert at(document, "recap.decode.value").startswith("at least 39")
+    assert at(document, "recap.decode.floor").startswith("at least 4.08 ms")
+    assert "beyond the floor at most 54.5%" in at(document, "recap.decode.bound")
+    text = " ".join(to_text(terminal(lower_bound()), 200).split())
+    for said in ("at least 39.0% of 5.30 TB/s", "at most 5.70 ms", "not predicted: the context is not said"):
+        assert said in text
+
+
+def test_an_annotation_that_two_engines_write_names_none_unless_the_file_does() -> None:
+    step = change(of(sglang()).steps[0], evidence=("vLLM annotation execute_1_context_1(1)_generation_0(0)",))
+    run = with_trace(sglang(), steps=(step,))
+    assert at(traced(run), "steps.0.evidence") == ["annotation execute_1_context_1(1)_generation_0(0)"]
+    known = with_trace(run, files=(change(of(run).files[0], engine="vLLM"),))
+    assert at(traced(known), "steps.0.evidence.0").startswith("vLLM annotation")

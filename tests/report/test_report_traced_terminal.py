@@ -7,10 +7,12 @@ from collections.abc import Callable
 
 import msgspec
 import pytest
+from example_parts import change
 from example_trace import (
     ABSENT,
     DECODE,
     EVERY,
+    PREFILL,
     alarmed,
     counters,
     eager,
@@ -210,3 +212,29 @@ def test_an_empty_trace_says_that_it_is_empty() -> None:
     assert section(text, "PREFILL BESIDE DECODE").count(NOT_HERE) == 2
     assert "No step was found." in text
     assert "No check was made" in text
+
+
+def test_the_table_says_what_belongs_to_no_step_and_what_launches_started() -> None:
+    launches = change(PREFILL.launches, launches=1_000, per_step=1_000.0)
+    run = with_trace(with_phases(sglang(), prefill=change(PREFILL, launches=launches)), outside_s=0.502539029)
+    rows = [flat(line).strip() for line in to_text(traced(run), 200).splitlines()]
+    shares = "share of GPU time 49.0%; 50.0% belongs to no step 1.0%; 50.0% belongs to no step"
+    assert shares in rows
+    assert any("1,000 a step (473 without a kernel on record), no graph" in row for row in rows)
+    assert any(row.startswith("share of GPU time 98.1% 1.9%") for row in map(flat, plain_lines(sglang())))
+
+
+def plain_lines(run: Run) -> list[str]:
+    return [line.strip() for line in to_text(traced(run), 200).splitlines()]
+
+
+def test_kernels_without_steps_are_not_counted_per_step() -> None:
+    rows = [flat(line) for line in plain_lines(counters())]
+    assert not any("per step" in row for row in rows if "in all" in row)
+
+
+def test_the_table_and_the_answer_have_one_word_for_one_bound() -> None:
+    verdict = change(PREFILL.verdict, bound="overhead", called="copy-bound")
+    text = to_text(traced(with_phases(sglang(), prefill=change(PREFILL, verdict=verdict))), 200)
+    assert "PREFILL: COPY-BOUND" in text
+    assert "overhead-bound" not in text

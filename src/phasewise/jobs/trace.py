@@ -101,10 +101,11 @@ def trace(options: Options, progress: Progress) -> Finished:
 
 def interrupted(folder: Path, annotated: Path | None) -> str:
     """What a command that was stopped after all was read leaves behind, and where."""
-    kept = [f"{annotated} is written"] if annotated else []
+    written = f"{annotated} is written" if annotated else ""
     if (folder / "run.json").exists():
-        kept.append(f"the run is saved, and shown by: phasewise report {folder}")
-    return f"Interrupted: {' and '.join(kept) or 'nothing was saved'}."
+        saved = f"the run is saved, and shown by: phasewise report {folder}"
+        return f"Interrupted: {' and '.join(filter(None, (written, saved)))}"
+    return f"Interrupted: {written}; no run was saved." if written else "Interrupted: nothing was saved."
 
 
 def _check(options: Options) -> None:

@@ -108,9 +108,9 @@ def _counters(phase: TracedPhase) -> str:
     seen = phase.speed_of_light
     assert seen is not None
     sides = f"compute {_percent(seen.compute)}, memory {_percent(seen.memory)} of the sustained peak"
-    many = "1 kernel says" if seen.kernels == 1 else f"{seen.kernels:,} kernels say"
+    many = "1 kernel" if seen.kernels == 1 else f"{seen.kernels:,} kernels"
     rule = "latency-bound, since both are under 60%" if seen.rule == "latency" else f"{seen.rule}-bound"
-    return f"Counters of {many} {sides}: by NVIDIA's rule {rule}."
+    return f"Counters of {many} say {sides}: by NVIDIA's rule {rule}."
 
 
 def _percent(value: float | None) -> str:
@@ -120,11 +120,12 @@ def _percent(value: float | None) -> str:
 def answer(traced: Traced) -> str:
     """Which phase owns the GPU time and what it is bound on."""
     times = {name: phase.gpu_time_s for name, phase in traced.phases.items()}
+    alone = [name for name, phase in traced.phases.items() if _only_counters(phase)]
+    if alone and all(name in alone for name, seconds in times.items() if seconds > 0):
+        return f"{_upper('; '.join(_by_counters(traced.phases[name], name) for name in alone))}."
     if sum(times.values()) <= 0:
         return f"No kernel of the trace belongs to a step, so no phase owns its time.{_marked(traced)}"
     present = [name for name, seconds in times.items() if seconds > 0]
-    if all(_only_counters(traced.phases[name]) for name in present):
-        return f"{_upper('; '.join(_by_counters(traced.phases[name], name) for name in present))}."
     total = sum(times.values()) + traced.outside_s
     owner = max(times, key=lambda name: times[name])
     owns = _OWNERS[owner] if traced.phases[owner].steps else _OWNERS[owner].replace("Steps", "Kernels")
@@ -157,7 +158,7 @@ def _upper(text: str) -> str:
 def _only_counters(phase: TracedPhase) -> bool:
     """Whether all that is known of a phase are single kernels that were replayed for their counters."""
     seen = phase.speed_of_light
-    return seen is not None and not phase.steps and seen.kernels == phase.kernels
+    return seen is not None and not phase.steps and seen.kernels >= phase.kernels
 
 
 def _by_counters(phase: TracedPhase, name: TracePhase) -> str:

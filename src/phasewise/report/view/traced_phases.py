@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from phasewise.record.judgement import Utilisation
 from phasewise.record.quantity import Quantity
-from phasewise.record.trace import Gaps, LaunchCost, Traced, TracedPhase, TracePart, TracePhase
+from phasewise.record.trace import Gaps, LaunchCost, Traced, TracedPhase, TracePhase
 from phasewise.report.view import words
 from phasewise.report.view.table import Cell, Part, Table, columns, give, say
 from phasewise.report.view.traced import (
@@ -230,12 +230,7 @@ def parts(found: Traced, phase: TracePhase) -> tuple[Part, ...]:
     verdict = found.phases[phase].verdict
     if verdict is None:
         return ()
-    side = "compute" if verdict.utilisations and verdict.utilisations[0].yardstick == "mfu" else "memory"
     return tuple(
-        Part(key=_key(one, side), label=part(one, verdict), seconds=one.seconds, fraction=one.fraction)
+        Part(key=f"step-{one.name}", label=part(one, verdict), seconds=one.seconds, fraction=one.fraction)
         for one in verdict.parts
     )
-
-
-def _key(one: TracePart, side: str) -> str:
-    return {"floor": side, "kernels": "kernel", "launches": "overhead"}.get(one.name, one.name)
