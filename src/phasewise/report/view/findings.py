@@ -83,8 +83,14 @@ def groups(run: Run) -> list[tuple[Buys, tuple[Remedy, ...]]]:
 
 
 def whole(run: Run) -> str:
-    """What a share that is saved is a share of: the stated request, or the steps of a trace, which has no request."""
-    return "the request" if run.traced is None else "all steps"
+    """What a share that is saved is a share of: the stated request, or the steps of a trace, which has no request.
+
+    Of ranks that run side by side those of one: what all save at once is waited for once.
+    """
+    if run.traced is None:
+        return "the request"
+    ranks = len(run.traced.files) > 1 and not run.traced.recordings
+    return "all steps of a rank" if ranks else "all steps"
 
 
 def saves(fix: Remedy, amount: str, of: str) -> str:
