@@ -28,7 +28,7 @@ _IDLE = 0.5
 _MATERIAL = 0.005
 """Kernels outside of all steps are said beside the owner from this share of the GPU time on."""
 
-NO_ATTENTION = "the context of its generations is not said, so the floor leaves their attention out"
+NO_ATTENTION = "the context of its generations is not said, so the floor leaves out their KV cache and attention"
 
 _OVERHEAD: dict[PartName, str] = {"launches": "launch-bound", "host": "host-bound", "copies": "copy-bound"}
 """A bound of ``overhead`` by the largest part of it."""
