@@ -65,7 +65,7 @@ def read(opened: Opened, progress: Progress) -> Trace:
                 devices[device] = Device(len(devices), device, int(count) if count == count else 0)
             progress("reading", (number + 1) / len(actions))
     if not len(kernels):
-        why = f" ({faults[0].detail})" if faults else ""
+        why = f" ({faults[0].detail.rstrip('.')})" if faults else ""
         raise InputError(f"{opened.name} holds no kernel that can be read{why}: record it again with ncu.")
     if unreadable:
         faults.append(Fault("damaged", f"{unreadable} of {len(actions)} kernels cannot be read and are left out."))
