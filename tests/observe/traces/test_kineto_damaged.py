@@ -29,7 +29,8 @@ def names(trace: Trace) -> list[str]:
 
 
 WHOLE = json.dumps(document(events()))
-DEEP = f'{{"ph": "X", "cat": "kernel", "name": "deep", "ts": {US}, "dur": 1, "args": {{"x": {"[" * 20_000}{"]" * 20_000}}}}}'
+NESTED = "[" * 20_000 + "]" * 20_000
+DEEP = f'{{"ph": "X", "cat": "kernel", "name": "deep", "ts": {US}, "dur": 1, "args": {{"x": {NESTED}}}}}'
 
 
 def test_truncated_json_is_used_up_to_its_break(tmp_path: Path) -> None:

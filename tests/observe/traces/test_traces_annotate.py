@@ -209,9 +209,9 @@ def test_stretches_leave_strays_out_and_place_an_empty_step_at_its_band(tmp_path
     found = list(bands.stretches(trace, split))
     zero = trace.kernels.start[0]
     assert found == [
-        Stretch(0, None, zero, zero + 903_013, 2),
+        Stretch(0, None, zero, zero + 903_013, 3),
         Stretch(1, None, 123, 456, 0),
-        Stretch(0, 0, zero, zero + 903_013, 2),
+        Stretch(0, 0, zero, zero + 903_013, 3),
     ]
     assert len(KERNELS) == 3
 

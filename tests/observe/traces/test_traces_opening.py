@@ -188,7 +188,7 @@ def test_nothing_there_no_file_and_an_empty_folder_are_refused(tmp_path: Path) -
     ):
         with pytest.raises(InputError, match=said):
             read_all([tmp_path / path])
-    with pytest.raises(InputError, match="^- is a pipe .* save it to a file first"):
+    with pytest.raises(InputError, match=r"^- is a pipe .* save it to a file first"):
         read_all([Path("-")])
 
 

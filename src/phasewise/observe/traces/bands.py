@@ -10,14 +10,14 @@ import numpy as np
 from phasewise.observe.traces.events import Ints, Trace
 from phasewise.observe.traces.split import Split
 
-
 _LIMITS = np.iinfo(np.int64)
 
 
 class Stretch(NamedTuple):
     """A step on a device, from its first to its last kernel or graph replay, strays left out; ns.
 
-    ``kernels`` counts the strays too, as the report does. ``device`` is None for the step as a whole. A step that put nothing on a device is where its CPU band is.
+    ``kernels`` counts the strays too, as the report does. ``device`` is None for the step as a whole. A step that put
+    nothing on a device is where its CPU band is.
     """
 
     step: int

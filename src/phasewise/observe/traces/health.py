@@ -7,8 +7,11 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from phasewise.observe.traces.events import Trace
-from phasewise.observe.traces.pairs import EDGE, capture_files, paired
+from phasewise.observe.traces.kinds import Kinds
+from phasewise.observe.traces.lengths import absurd, running
+from phasewise.observe.traces.pairs import EDGE, capture_files, paired, starting
 from phasewise.observe.traces.split import Split
+from phasewise.observe.traces.together import together
 from phasewise.observe.traces.verdicts import counted, judged, unchecked
 from phasewise.record.observation import CheckStatus
 from phasewise.record.trace import Health, TraceDevice, TraceStep
@@ -19,7 +22,7 @@ _RANK: dict[CheckStatus, int] = {"failed": 0, "not_checked": 1, "passed": 2}
 
 
 def health(
-    trace: Trace, split: Split, steps: Sequence[TraceStep], devices: Sequence[TraceDevice]
+    trace: Trace, split: Split, steps: Sequence[TraceStep], devices: Sequence[TraceDevice], kind: Kinds
 ) -> tuple[Health, ...]:
     """Every check, the failed ones first, then what was not checked."""
     made = [
@@ -30,10 +33,11 @@ def health(
         _graphs(trace),
         _durations(trace),
         _strays(trace, split),
-        _streams(devices),
+        *absurd(trace),
+        _streams(trace, devices),
         _names(trace, devices),
         _counters(trace),
-        *_together(trace, steps),
+        *together(trace, split, steps, kind),
     ]
     return tuple(sorted(made, key=lambda one: _RANK[one.status]))
 
@@ -49,13 +53,33 @@ def _files(trace: Trace) -> Iterator[Health]:
 
 
 def _activity(trace: Trace, split: Split) -> Iterator[Health]:
-    """Marks around nothing: the profiler was not told to trace the device."""
-    if split.steps and not (len(trace.kernels.start) or len(trace.replays.start) or len(trace.copies.start)):
+    """Files with their host side alone: cut before the kernels, or the profiler was not told to trace the device."""
+    if len(trace.measured.name) or len(trace.totals.name):
+        return
+    count = len(trace.sources)
+    hosts, ran, copied = (
+        sum(np.bincount(one.rank, minlength=count) for one in tables)
+        for tables in ((trace.launches, trace.bands, trace.ops), (trace.kernels, trace.replays), (trace.copies,))
+    )
+    launched = np.bincount(trace.launches.rank[starting(trace)], minlength=count)
+    for rank, source in enumerate(trace.sources):
+        cut = any(fault.check == "truncated" for fault in source.faults)
+        if not hosts[rank] or ran[rank] or (copied[rank] and not launched[rank] and not cut):
+            continue
+        marked = sum(step.rank == rank for step in split.steps)
+        held = (
+            f"{counted(marked, 'step')} and no kernel: only their time on the CPU is known" if marked else "no kernel"
+        )
+        what = "kernels" if copied[rank] else "device activity"
+        cure = (
+            "the file breaks off, its kernels come later in it and are missing: copy or record it again"
+            if cut
+            else "record the device too (nsys profile -t cuda,nvtx; ProfilerActivity.CUDA)"
+        )
         yield Health(
             check="device activity",
             status="failed",
-            detail=f"{len(split.steps)} marked steps and no kernel: only their time on the CPU is known; record the "
-            "device too (nsys profile -t cuda,nvtx; ProfilerActivity.CUDA)",
+            detail=f"{source.path}: this file holds no {'kernels' if copied[rank] else 'device activity'} ({held}); {cure}",
         )
 
 
@@ -121,17 +145,17 @@ def _strays(trace: Trace, split: Split) -> Health:
     )
 
 
-def _streams(devices: Sequence[TraceDevice]) -> Health:
+def _streams(trace: Trace, devices: Sequence[TraceDevice]) -> Health:
     if not devices:
         return unchecked("streams", "the files hold no timeline of kernels")
-    count = sum(one.overlaps for one in devices)
-    every = counted(sum(one.kernels + one.copies + one.graph_replays for one in devices), "event")
+    early = running(trace)
+    count, every = int(np.count_nonzero(early)), counted(len(early), "event")
     return judged(
         "streams",
-        count > EDGE * sum(one.kernels + one.copies + one.graph_replays for one in devices),
-        f"{count:,} of {every} overlap the next one of their stream (programmatic launch, coarse clocks): sums "
+        count > EDGE * len(early),
+        f"{count:,} of {every} start before an earlier one of their stream has ended (programmatic launch, coarse clocks): sums "
         "of kernels count that time twice, unions once",
-        f"{count:,} of {every} overlap the next one of their stream",
+        f"{count:,} of {every} start before an earlier one of their stream has ended",
     )
 
 
@@ -157,27 +181,3 @@ def _counters(trace: Trace) -> Health:
         return unchecked("counters", "not measured: the files hold no hardware counters (Nsight Compute collects them)")
     detail = f"{counted(measured, 'kernel')} with counters, {counted(samples, 'sample')} over time"
     return judged("counters", False, "", detail)
-
-
-def _together(trace: Trace, steps: Sequence[TraceStep]) -> Iterator[Health]:
-    """Whether the ranks did the same, and at the same time; nothing for one rank."""
-    of = np.array([step.rank for step in steps], np.int64)
-    ranks, counts = np.unique(of, return_counts=True)
-    if len(ranks) < 2:
-        return
-    said = ", ".join(f"rank {rank}: {count:,}" for rank, count in zip(ranks.tolist(), counts.tolist(), strict=True))
-    alike = len(set(counts.tolist())) == 1
-    yield judged("steps of the ranks", not alike, f"the ranks did not do the same steps ({said})", f"equal ({said})")
-    start, span = (np.array([getattr(step, what) for step in steps]) for what in ("start_s", "span_s"))
-    begun = np.array([start[of == rank].min() for rank in ranks])
-    ended = np.array([(start + span)[of == rank].max() for rank in ranks])
-    late = float(begun.max() - begun.min())
-    if alike:
-        late = max(float(np.median(np.abs(start[of == rank] - start[of == ranks[0]]))) for rank in ranks)
-    yield judged(
-        "clocks of the ranks",
-        bool(begun.max() > ended.min()) or (alike and late > float(np.median(span)) > 0),
-        f"the same step starts {show(late, 's')} apart on different ranks: their clocks are not aligned, so only times "
-        "within a rank mean something",
-        f"the same step starts at most {show(late, 's')} apart on different ranks",
-    )

@@ -24,19 +24,28 @@ _EARLY_NS = 100_000
 def paired(trace: Trace, split: Split) -> Iterator[Health]:
     """Launches without kernels, kernels without launches, a head that was dropped, captures alone, clocks apart."""
     yield _captured(trace)
-    checks = (
+    checks: tuple[str, ...] = (
         "launches without kernels",
         "kernels without launches",
         "head of the recording",
         "clocks of host and device",
     )
     ran = len(trace.kernels.start) + len(trace.replays.start)
+    starts = starting(trace)
+    if not ran and starts.any():
+        yield judged(
+            checks[0],
+            True,
+            f"{counted(np.count_nonzero(starts), 'launch')} and no device activity: the device's time is unknown",
+            "",
+        )
+        checks = checks[1:]
     if trace.on_cpu or not len(trace.launches.start) or not ran:
         why = "the files hold no launch calls" if ran else "the files hold no timeline of kernels"
         for check in checks:
             yield unchecked(check, "operators on a CPU launch nothing" if trace.on_cpu else why)
         return
-    yield _lone(trace, split)
+    yield _lone(trace, split, starts)
     yield _orphans(split, ran)
     yield _head(trace, split)
     yield _clocks(trace, split)
@@ -59,10 +68,13 @@ def _captured(trace: Trace) -> Health:
     )
 
 
-def _lone(trace: Trace, split: Split) -> Health:
-    kinds = trace.launches.kind
-    starts = ((kinds == LaunchKind.KERNEL) | (kinds == LaunchKind.GRAPH)) & ~_capturing(trace)
-    has = np.zeros(len(kinds), bool)
+def starting(trace: Trace) -> NDArray[np.bool_]:
+    """Launches of kernels and graphs that run something."""
+    return np.isin(trace.launches.kind, (LaunchKind.KERNEL, LaunchKind.GRAPH)) & ~_capturing(trace)
+
+
+def _lone(trace: Trace, split: Split, starts: NDArray[np.bool_]) -> Health:
+    has = np.zeros(len(starts), bool)
     for by in (split.launched_by, split.replayed_by):
         has[by[by >= 0]] = True
     # A runtime call and the driver call below it may share an id, of which attribution takes one.

@@ -25,6 +25,7 @@ from phasewise.record.trace import Traced, TraceDevice, TracedPhase, TraceFile, 
 
 _NO_TIMELINE = "the files hold sums or single kernels and no timeline"
 _NO_DEVICE = "the files hold marks and no device activity"
+_CUT = "a file breaks off: what comes later in it is missing, so that a phase without steps is unknown, not absent"
 _TIMED = (
     "kernel_union_s",
     "gpu_union_s",
@@ -85,11 +86,11 @@ def section(
         graph_launches=int(np.count_nonzero(trace.launches.kind == LaunchKind.GRAPH)),
         gpu_graph_replays=len(trace.replays.start),
         measured=measured_kernels(trace, _families(trace, rules), counted),
-        health=health(trace, split, made, machines),
+        health=health(trace, split, made, machines, kind),
         timeline=picture,
         timeline_note=note,
         missing=_missing(trace, found, timed),
-        how=split.how,
+        how=" ".join((split.how, f"{_CUT[0].upper()}{_CUT[1:]}.")) if _is_cut(trace) else split.how,
     )
 
 
@@ -140,6 +141,10 @@ def _over_spans(machines: Sequence[TraceDevice], what: str) -> float | None:
     return sum(getattr(one, what) * one.span_s for one in machines) / span if span else None
 
 
+def _is_cut(trace: Trace) -> bool:
+    return any(fault.check == "truncated" for source in trace.sources for fault in source.faults)
+
+
 def _missing(trace: Trace, found: dict[TracePhase, TracedPhase], timed: bool) -> dict[str, str]:
     why: dict[str, str] = {}
     marked = any(phase.steps for phase in found.values())
@@ -149,9 +154,11 @@ def _missing(trace: Trace, found: dict[TracePhase, TracedPhase], timed: bool) ->
         why["launches"] = "operators on a CPU launch nothing"
     elif not len(trace.launches.start):
         why["launches"] = "the files hold no launch calls"
-    if timed and not marked:
+    if _is_cut(trace):
+        why["phases"] = _CUT
+    elif timed and not marked:
         why["phases"] = "no step was found"
-    elif timed and not any(phase.roles for phase in found.values()):
+    if timed and marked and not any(phase.roles for phase in found.values()):
         why["roles"] = "no attention kernel was recognised in layers that repeat"
     if timed and len(trace.totals.name):
         why["sums"] = "kernel summaries are left out beside files with a timeline"
