@@ -272,9 +272,8 @@ def two_ranks_meeting(lengths: list[list[int]]) -> Health:
         kernels.append(("gemm", 990_000, 1_000_000))
         ranks += [rank] * (len(one) + 1)
     made = trace(kernels, rank=ranks, sources=[Source(str(rank), "test") for rank in range(len(lengths))])
-    return checks(made, split(made, ranks, ("decode",) * len(lengths), ranks=list(range(len(lengths)))))[
-        "ranks in step"
-    ]
+    cut = split(made, ranks, ("decode",) * len(lengths), ranks=list(range(len(lengths))))
+    return checks(made, cut)["ranks in step"]
 
 
 def test_a_rank_that_comes_last_is_named() -> None:

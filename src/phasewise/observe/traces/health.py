@@ -37,6 +37,7 @@ def health(
         _streams(trace, devices),
         _names(trace, devices),
         _counters(trace),
+        *_marks(split),
         *together(trace, split, steps, kind),
     ]
     return tuple(sorted(made, key=lambda one: _RANK[one.status]))
@@ -58,7 +59,7 @@ def _activity(trace: Trace, split: Split) -> Iterator[Health]:
         return
     count = len(trace.sources)
     hosts, ran, copied = (
-        sum(np.bincount(one.rank, minlength=count) for one in tables)
+        np.bincount(np.concatenate([one.rank for one in tables]), minlength=count)
         for tables in ((trace.launches, trace.bands, trace.ops), (trace.kernels, trace.replays), (trace.copies,))
     )
     launched = np.bincount(trace.launches.rank[starting(trace)], minlength=count)
@@ -79,7 +80,7 @@ def _activity(trace: Trace, split: Split) -> Iterator[Health]:
         yield Health(
             check="device activity",
             status="failed",
-            detail=f"{source.path}: this file holds no {'kernels' if copied[rank] else 'device activity'} ({held}); {cure}",
+            detail=f"{source.path}: this file holds no {what} ({held}); {cure}",
         )
 
 
@@ -153,8 +154,8 @@ def _streams(trace: Trace, devices: Sequence[TraceDevice]) -> Health:
     return judged(
         "streams",
         count > EDGE * len(early),
-        f"{count:,} of {every} start before an earlier one of their stream has ended (programmatic launch, coarse clocks): sums "
-        "of kernels count that time twice, unions once",
+        f"{count:,} of {every} start before an earlier one of their stream has ended (programmatic launch, coarse "
+        "clocks): sums of kernels count that time twice, unions once",
         f"{count:,} of {every} start before an earlier one of their stream has ended",
     )
 
@@ -181,3 +182,19 @@ def _counters(trace: Trace) -> Health:
         return unchecked("counters", "not measured: the files hold no hardware counters (Nsight Compute collects them)")
     detail = f"{counted(measured, 'kernel')} with counters, {counted(samples, 'sample')} over time"
     return judged("counters", False, "", detail)
+
+
+def _marks(split: Split) -> Iterator[Health]:
+    """Whether the kernels of the user's own ranges tell the phase that the range does; nothing without such ranges."""
+    asked = [step for step in split.steps if step.told is not None]
+    if not asked:
+        return
+    other = [step for step in asked if {step.told, step.phase} == {"prefill", "decode"}]
+    what = f" of {counted(len(asked), 'step')} that ranges of your own mark"
+    first = f" (the first is marked {other[0].phase}, {other[0].evidence[-1]})" if other else ""
+    yield judged(
+        "phases as marked",
+        bool(other),
+        f"{len(other):,}{what} are of the other phase by their kernels{first}; the marks count: are they swapped?",
+        f"none{what} is of the other phase by its kernels",
+    )

@@ -14,7 +14,7 @@ from phasewise.record.trace import Health
 from phasewise.units import show
 
 COVERED = 100
-"""Events of one stream run in order: one that is still running when over 100 later ones have begun never ended there."""
+"""Events of one stream run in order: one that still runs when over 100 later ones have begun has no true end."""
 
 _SUSPECTS, _OTHERS = 8, 4
 """Events that may be absurd together, and how many others there must be for each to tell."""

@@ -93,4 +93,4 @@ def _collectives(trace: Trace, kind: Kinds, ranks: Sequence[int]) -> Ints:
     name = kernels.name[every]
     other = np.flatnonzero((name != name[0]).any(axis=0))
     every = every[:, : other[0] if len(other) else count]
-    return np.maximum(kernels.end - kernels.start, 0)[every]
+    return np.asarray(np.maximum(kernels.end - kernels.start, 0)[every])
