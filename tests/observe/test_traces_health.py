@@ -240,7 +240,7 @@ def test_one_absurd_duration_is_said() -> None:
         one = checks(trace(wrong))["times"]
         assert one.status == "failed"
         assert "1 event on a device" in one.detail
-        assert "absurd 3,600 s" in one.detail or "absurd 60.0 min" in one.detail or "absurd 1" in one.detail
+        assert "absurd 3,600 s" in one.detail
     twice = [
         ("absurd", begin, begin + 10**13 + begin) if begin in (40, 2990) else (name, begin, end)
         for name, begin, end in sound
