@@ -226,6 +226,7 @@ def test_a_file_that_lost_its_kernels_is_no_run_on_a_cpu() -> None:
     found = section(copied, split(copied, [], ()), ())
     assert "unknown, not absent" in found.how
     assert "unknown, not absent" in found.missing["phases"]
+    assert found.phases["unknown"].union_s is None
     assert "device activity" not in checks(WHOLE)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from phasewise.observe.traces.events import Trace
 from phasewise.observe.traces.kinds import Kinds
 from phasewise.observe.traces.lengths import absurd, running
-from phasewise.observe.traces.pairs import EDGE, capture_files, paired, starting
+from phasewise.observe.traces.pairs import EDGE, capture_files, lost, paired
 from phasewise.observe.traces.split import Split
 from phasewise.observe.traces.together import together
 from phasewise.observe.traces.verdicts import counted, judged, unchecked
@@ -55,23 +55,14 @@ def _files(trace: Trace) -> Iterator[Health]:
 
 def _activity(trace: Trace, split: Split) -> Iterator[Health]:
     """Files with their host side alone: cut before the kernels, or the profiler was not told to trace the device."""
-    if len(trace.measured.name) or len(trace.totals.name):
-        return
-    count = len(trace.sources)
-    hosts, ran, copied = (
-        np.bincount(np.concatenate([one.rank for one in tables]), minlength=count)
-        for tables in ((trace.launches, trace.bands, trace.ops), (trace.kernels, trace.replays), (trace.copies,))
-    )
-    launched = np.bincount(trace.launches.rank[starting(trace)], minlength=count)
-    for rank, source in enumerate(trace.sources):
+    for rank in lost(trace):
+        source = trace.sources[rank]
         cut = any(fault.check == "truncated" for fault in source.faults)
-        if not hosts[rank] or ran[rank] or (copied[rank] and not launched[rank] and not cut):
-            continue
         marked = sum(step.rank == rank for step in split.steps)
         held = (
             f"{counted(marked, 'step')} and no kernel: only their time on the CPU is known" if marked else "no kernel"
         )
-        what = "kernels" if copied[rank] else "device activity"
+        what = "kernels" if (trace.copies.rank == rank).any() else "device activity"
         cure = (
             "the file breaks off, its kernels come later in it and are missing: copy or record it again"
             if cut

@@ -31,7 +31,7 @@ def paired(trace: Trace, split: Split) -> Iterator[Health]:
         "clocks of host and device",
     )
     ran = len(trace.kernels.start) + len(trace.replays.start)
-    starts = starting(trace)
+    starts = _starting(trace)
     if not ran and starts.any():
         yield judged(
             checks[0],
@@ -51,6 +51,24 @@ def paired(trace: Trace, split: Split) -> Iterator[Health]:
     yield _clocks(trace, split)
 
 
+def lost(trace: Trace) -> list[int]:
+    """Ranks of which the host's side came and no kernel: the device's side is not in their file.
+
+    Copies alone are a whole recording when nothing else was launched and the file has its end.
+    """
+    if len(trace.measured.name) or len(trace.totals.name):
+        return []
+    count = len(trace.sources)
+    hosts, ran, copied = (
+        np.bincount(np.concatenate([one.rank for one in tables]), minlength=count)
+        for tables in ((trace.launches, trace.bands, trace.ops), (trace.kernels, trace.replays), (trace.copies,))
+    )
+    launched = np.bincount(trace.launches.rank[_starting(trace)], minlength=count)
+    cut = np.array([any(fault.check == "truncated" for fault in source.faults) for source in trace.sources])
+    whole = (copied > 0) & (launched == 0) & ~cut
+    return list(np.flatnonzero((hosts > 0) & (ran == 0) & ~whole).tolist())
+
+
 def capture_files(trace: Trace, split: Split) -> set[int]:
     """Ranks whose file only shows graphs being captured, so that it names the kernels of another file's replays."""
     captured = np.unique(trace.launches.rank[trace.launches.kind == LaunchKind.CAPTURE]).tolist()
@@ -68,7 +86,7 @@ def _captured(trace: Trace) -> Health:
     )
 
 
-def starting(trace: Trace) -> NDArray[np.bool_]:
+def _starting(trace: Trace) -> NDArray[np.bool_]:
     """Launches of kernels and graphs that run something."""
     return np.isin(trace.launches.kind, (LaunchKind.KERNEL, LaunchKind.GRAPH)) & ~_capturing(trace)
 

@@ -11,15 +11,16 @@ import numpy as np
 
 from phasewise.observe.traces import timeline
 from phasewise.observe.traces.busy import devices
-from phasewise.observe.traces.events import LaunchKind, Source, Trace
+from phasewise.observe.traces.events import Copies, LaunchKind, Source, Trace
 from phasewise.observe.traces.families import Rule, family_of
 from phasewise.observe.traces.health import health
 from phasewise.observe.traces.kinds import kinds
 from phasewise.observe.traces.laid import lay
-from phasewise.observe.traces.pairs import capture_files
+from phasewise.observe.traces.pairs import capture_files, lost
 from phasewise.observe.traces.speed_of_light import measured_kernels, weighted
 from phasewise.observe.traces.split import Split
 from phasewise.observe.traces.summed import in_bands, phases, steps
+from phasewise.observe.traces.tables import table
 from phasewise.observe.traces.untimed import measured_phases, untimed_phases
 from phasewise.record.trace import Traced, TraceDevice, TracedPhase, TraceFile, TracePhase, TraceStep
 
@@ -56,7 +57,12 @@ def section(
     ``rules`` names the families; ``bars`` bounds the picture. ``assume`` is, by rank, the phase of files that have no
     timeline and so no steps (a kernel summary, Nsight Compute); without it NVTX ranges or the files' names say.
     """
-    timed = len(trace.kernels.start) + len(trace.replays.start) + len(trace.copies.start) > 0
+    ran = len(trace.kernels.start) + len(trace.replays.start)
+    timed = ran > 0 or (len(trace.copies.start) > 0 and not lost(trace))
+    whole = trace
+    if not timed:
+        # Copies alone of a file that lost its kernels tell nothing of how busy a step was.
+        trace, split = trace._replace(copies=table(Copies)), split._replace(copy=split.copy[:0])
     laid, kind = lay(trace, split), kinds(trace, rules)
     made, machines = steps(trace, split, laid), devices(trace)
     counted = measured_phases(trace, assume)
@@ -86,7 +92,7 @@ def section(
         graph_launches=int(np.count_nonzero(trace.launches.kind == LaunchKind.GRAPH)),
         gpu_graph_replays=len(trace.replays.start),
         measured=measured_kernels(trace, _families(trace, rules), counted),
-        health=health(trace, split, made, machines, kind),
+        health=health(whole, split, made, machines, kind),
         timeline=picture,
         timeline_note=note,
         missing=_missing(trace, found, timed),
