@@ -9,20 +9,26 @@ import pytest
 from traces_built import split, trace
 
 from phasewise.observe.traces.busy import devices
-from phasewise.observe.traces.events import Device, Fault, LaunchKind, Source, Trace
+from phasewise.observe.traces.cpu import on_cpu
+from phasewise.observe.traces.events import Device, Fault, LaunchKind, Ops, Source, Thread, Trace
+from phasewise.observe.traces.families import Rule
 from phasewise.observe.traces.health import health
+from phasewise.observe.traces.kinds import kinds
 from phasewise.observe.traces.laid import lay
 from phasewise.observe.traces.section import section
 from phasewise.observe.traces.split import Split
 from phasewise.observe.traces.summed import steps
+from phasewise.observe.traces.tables import table
 from phasewise.record.trace import Health
+
+COLLECTIVES = (Rule("communication", "nccl", ""),)
 
 KERNEL, GRAPH, CAPTURE = LaunchKind.KERNEL, LaunchKind.GRAPH, LaunchKind.CAPTURE
 
 
 def checks(made: Trace, cut: Split | None = None) -> dict[str, Health]:
     cut = cut or split(made, [0] * len(made.kernels.start), ("decode",), replay=[0] * len(made.replays.start))
-    every = health(made, cut, steps(made, cut, lay(made, cut)), devices(made))
+    every = health(made, cut, steps(made, cut, lay(made, cut)), devices(made), kinds(made, COLLECTIVES))
     order = [("failed", "not_checked", "passed").index(one.status) for one in every]
     assert order == sorted(order)
     return {one.check: one for one in every}
@@ -157,7 +163,7 @@ def test_strays_streams_and_names() -> None:
     stray = split(WHOLE, [0, 0], ("decode",), stray=[0, 1])
     assert "1 kernel (10.0 ns) far" in checks(WHOLE, stray)["stray kernels"].detail
     overlap = trace([("k", 0, 10), ("k", 5, 20)])
-    assert "1 of 2 events overlap" in checks(overlap)["streams"].detail
+    assert "1 of 2 events start before an earlier one" in checks(overlap)["streams"].detail
     nameless = trace([("k", 0, 10)], device=2, sources=[Source("x", "test", devices=(Device(2, ""),))])
     assert "of device 2 is in no file" in checks(nameless)["accelerator's name"].detail
     assert status("streams", trace()) == "not_checked"
@@ -187,3 +193,101 @@ def test_details_are_single_sentences() -> None:
     for one in checks(WHOLE).values():
         assert one.detail
         assert "\n" not in one.detail
+
+
+def op(at: int) -> Ops:
+    return table(Ops, {"start": [at], "end": [at + 5], "name": [0], "thread": [0]})
+
+
+def test_a_file_that_lost_its_kernels_is_no_run_on_a_cpu() -> None:
+    nothing = Source("a.json", "test")
+    cut = Source("a.json", "test", faults=(Fault("truncated", "it breaks off."),))
+    named = Source("a.json", "test", devices=(Device(0, "NVIDIA Test"),))
+    names = ("aten::mm",)
+    alone = trace(sources=[nothing])._replace(names=names, ops=op(0), threads=(Thread(0, "1", "1"),))
+    assert on_cpu(alone).on_cpu
+    assert not on_cpu(alone._replace(sources=(named,))).on_cpu
+    for kind in (KERNEL, GRAPH, LaunchKind.COPY, LaunchKind.SYNC):
+        called = trace(sources=[nothing], launches=[call(1, 0, "cudaCall", kind)])
+        assert not on_cpu(called._replace(ops=op(0), threads=alone.threads)).on_cpu
+    gone = checks(alone._replace(sources=(named,)))["device activity"]
+    assert gone.status == "failed"
+    assert "holds no device activity" in gone.detail
+    assert "record the device too" in gone.detail
+    broken = checks(trace(sources=[cut], launches=[call(1, 0)]))
+    assert "its kernels come later in it and are missing" in broken["device activity"].detail
+    assert "1 launch and no device activity" in broken["launches without kernels"].detail
+    assert broken["launches without kernels"].status == "failed"
+    copied = trace(sources=[cut], copies=[(0, 10)], launches=[call(1, 0)])
+    assert "holds no kernels" in checks(copied)["device activity"].detail
+    assert "device activity" not in checks(
+        trace(copies=[(0, 10)], launches=[call(1, 0, "cudaMemcpy", LaunchKind.COPY)])
+    )
+    found = section(copied, split(copied, [], ()), ())
+    assert "unknown, not absent" in found.how
+    assert "unknown, not absent" in found.missing["phases"]
+    assert found.phases["unknown"].union_s is None
+    assert "device activity" not in checks(WHOLE)
+
+
+def test_one_absurd_duration_is_said() -> None:
+    sound = [("k", 10 * place, 10 * place + 8) for place in range(300)]
+    assert "times" not in checks(trace(sound))
+    for place in (0, 150, 299):
+        wrong = [
+            ("absurd", begin, begin + 36 * 10**11) if begin == 10 * place else (name, begin, end)
+            for name, begin, end in sound
+        ]
+        one = checks(trace(wrong))["times"]
+        assert one.status == "failed"
+        assert "1 event on a device" in one.detail
+        assert "absurd 3,600 s" in one.detail
+    twice = [
+        ("absurd", begin, begin + 10**13 + begin) if begin in (40, 2990) else (name, begin, end)
+        for name, begin, end in sound
+    ]
+    assert "2 events on a device" in checks(trace(twice))["times"].detail
+
+
+def test_an_event_over_a_hundred_successors_of_its_stream_is_absurd() -> None:
+    rows = [("k", 10 * place, 10 * place + 8) for place in range(1000)]
+    over = [("long", 0, 10 * count + 5) for count in (100, 101)]
+    assert "times" not in checks(trace([over[0], *rows[1:]]))
+    assert "long" in checks(trace([over[1], *rows[1:]]))["times"].detail
+    assert "times" not in checks(trace([over[1], *rows[1:]], stream=[8] + [7] * 999))
+    assert "times" not in checks(trace([over[1], *rows[1:]], stream=-1))
+
+
+def test_overlaps_count_against_all_that_still_runs() -> None:
+    """One kernel lies over three: the device's published figure counts it once, the check all three."""
+    made = trace([("long", 0, 100), ("k", 10, 20), ("k", 30, 40), ("k", 50, 60), ("k", 200, 300)])
+    assert devices(made)[0].overlaps == 1
+    assert "3 of 5 events start before" in checks(made)["streams"].detail
+
+
+def two_ranks_meeting(lengths: list[list[int]]) -> Health:
+    """A step of 1 ms with its collectives of these lengths on each rank, one every 10 µs."""
+    kernels, ranks = [], []
+    for rank, one in enumerate(lengths):
+        kernels += [("nccl_all_reduce", 10_000 * n, 10_000 * n + length) for n, length in enumerate(one)]
+        kernels.append(("gemm", 990_000, 1_000_000))
+        ranks += [rank] * (len(one) + 1)
+    made = trace(kernels, rank=ranks, sources=[Source(str(rank), "test") for rank in range(len(lengths))])
+    cut = split(made, ranks, ("decode",) * len(lengths), ranks=list(range(len(lengths))))
+    return checks(made, cut)["ranks in step"]
+
+
+def test_a_rank_that_comes_last_is_named() -> None:
+    late = two_ranks_meeting([[500_000, 4_000, 4_000], [3_000, 4_000, 5_000]])
+    assert late.status == "failed"
+    assert "rank 0 waits 497 µs for rank 1" in late.detail
+    assert "in collective 1 of 3 500 µs beside 3.00 µs" in late.detail
+    assert two_ranks_meeting([[5_000, 4_000], [3_000, 4_500]]).status == "passed"
+    assert two_ranks_meeting([[], []]).status == "not_checked"
+
+
+def test_the_same_step_is_compared_from_the_first_to_the_last() -> None:
+    """Only the first steps begin apart: the check says by how much, and not the median alone."""
+    found = two_ranks([[0, 5000, 10_000, 15_000], [900, 5001, 10_001, 15_001]])["clocks of the ranks"]
+    assert found.status == "passed"
+    assert found.detail == "the same step starts up to 900 ns apart on different ranks, in the median 1.00 ns"

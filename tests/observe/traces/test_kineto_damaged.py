@@ -29,6 +29,8 @@ def names(trace: Trace) -> list[str]:
 
 
 WHOLE = json.dumps(document(events()))
+NESTED = "[" * 20_000 + "]" * 20_000
+DEEP = f'{{"ph": "X", "cat": "kernel", "name": "deep", "ts": {US}, "dur": 1, "args": {{"x": {NESTED}}}}}'
 
 
 def test_truncated_json_is_used_up_to_its_break(tmp_path: Path) -> None:
@@ -61,7 +63,9 @@ def test_a_break_before_the_first_event(tmp_path: Path) -> None:
         ("{}", r"JSON without traceEvents \(it has no keys\)"),
         ('{"model": "llama", "layers": 32}', "JSON without traceEvents .it has 'model', 'layers'."),
         ('{"traceEvents": []}', "has no events"),
-        ('{"traceEvents": {"a": 1}}', "JSON without traceEvents"),
+        ('{"traceEvents": {"a": 1}}', "JSON whose traceEvents are no list"),
+        ('{"traceEvents": {}}', "JSON whose traceEvents are no list"),
+        (f'{{"traceEvents": [{DEEP}]}}', "no events but 1 nested too deeply"),
         ("[]", "has no events"),
         ("[1, 2, 3]", "has no events"),
         ("plain text", "no JSON object or list"),
@@ -191,7 +195,32 @@ def test_impossible_times_are_left_out_and_counted(tmp_path: Path) -> None:
     ]
     trace = read(tmp_path, document([*bad, good]))
     assert (names(trace), trace.kernels.end.tolist()) == (["good"], [1000])
-    assert faults(trace)["times"].startswith("8 events are at impossible times")
+    assert faults(trace)["damaged"].startswith("8 events are at impossible times")
+
+
+@pytest.mark.parametrize("time", ["-3.5", "null", '"noon"', "1e300", "1" + "0" * 30, "NaN"])
+def test_a_time_that_is_none_is_damage_however_it_is_written(tmp_path: Path, time: str) -> None:
+    bad = f'{{"ph": "X", "cat": "kernel", "name": "bad", "pid": 0, "tid": 7, "ts": {time}, "dur": 1, "args": {{}}}}'
+    trace = read(tmp_path, WHOLE[:-2] + f", {bad}]}}")
+    assert len(trace.kernels.start) == 40
+    assert {fault.check for fault in trace.sources[0].faults} == {"damaged"}
+
+
+@pytest.mark.parametrize("behind", ["garbage", WHOLE, "}", "]", '{"a": 1}'])
+def test_what_follows_the_document_is_said(tmp_path: Path, behind: str) -> None:
+    trace = read(tmp_path, WHOLE + behind)
+    assert len(trace.kernels.start) == 40
+    assert faults(trace)["damaged"].startswith("something follows the end of its JSON")
+    assert faults(read(tmp_path, f"{json.dumps(events())}\n{behind}"))["damaged"].startswith("something follows")
+    assert faults(read(tmp_path, WHOLE + " \n")) == {}
+
+
+def test_an_event_nested_too_deeply_is_left_out_alone(tmp_path: Path) -> None:
+    first = '{"ph": "X", "cat": "kernel"'
+    for content in (WHOLE.replace(first, f"{DEEP}, {first}", 2), f"{WHOLE[:-2]}, {DEEP}, {DEEP}]}}"):
+        trace = read(tmp_path, content)
+        assert len(trace.kernels.start) == 40
+        assert faults(trace) == {"damaged": "2 events are nested too deeply and are left out."}
 
 
 def test_a_broken_header_does_not_hide_the_events(tmp_path: Path) -> None:

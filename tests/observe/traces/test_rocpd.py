@@ -122,7 +122,7 @@ def test_columns_of_any_type(tmp_path: Path) -> None:
     trace = read(opened(database(tmp_path / "a.db", filled(V3), wrong)), quiet)
     assert kernels(trace) == [("kernel 2", 160, 190)]
     assert (trace.kernels.device.tolist(), trace.kernels.blocks.tolist()) == ([-1], [0])
-    assert checks(trace) == ["times"]
+    assert checks(trace) == ["damaged"]
 
 
 def test_views_are_not_run(tmp_path: Path) -> None:

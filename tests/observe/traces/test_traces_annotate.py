@@ -209,8 +209,19 @@ def test_stretches_leave_strays_out_and_place_an_empty_step_at_its_band(tmp_path
     found = list(bands.stretches(trace, split))
     zero = trace.kernels.start[0]
     assert found == [
-        Stretch(0, None, zero, zero + 903_013, 2),
+        Stretch(0, None, zero, zero + 903_013, 3),
         Stretch(1, None, 123, 456, 0),
-        Stretch(0, 0, zero, zero + 903_013, 2),
+        Stretch(0, 0, zero, zero + 903_013, 3),
     ]
     assert len(KERNELS) == 3
+
+
+def test_a_step_counts_its_strays_and_does_not_reach_to_them(tmp_path: Path) -> None:
+    trace = read_all([write(tmp_path / "a.json", events())])
+    split = split_of(trace, [0] * len(trace.kernels.start))
+    whole, near = (
+        list(bands.stretches(trace, split._replace(stray=np.array(stray, np.int32))))
+        for stray in ([0] * len(trace.kernels.start), [0] * (len(trace.kernels.start) - 1) + [1])
+    )
+    assert [one.kernels for one in near] == [one.kernels for one in whole] == [len(trace.kernels.start)] * 2
+    assert near[0].end == int(trace.kernels.end[:-1].max()) < whole[0].end

@@ -181,9 +181,15 @@ def test_a_gzip_that_holds_nothing_says_why(tmp_path: Path) -> None:
 def test_nothing_there_no_file_and_an_empty_folder_are_refused(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "void").mkdir()
-    for path, said in (("gone.json", "No such file"), ("pipe", "no regular file"), ("void", "holds no file")):
+    for path, said in (
+        ("gone.json", "No such file"),
+        ("pipe", "is a pipe .* save it to a file first"),
+        ("void", "holds no file"),
+    ):
         with pytest.raises(InputError, match=said):
             read_all([tmp_path / path])
+    with pytest.raises(InputError, match=r"^- is a pipe .* save it to a file first"):
+        read_all([Path("-")])
 
 
 def test_nothing_that_is_read_is_changed(tmp_path: Path) -> None:

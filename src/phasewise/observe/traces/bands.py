@@ -10,11 +10,14 @@ import numpy as np
 from phasewise.observe.traces.events import Ints, Trace
 from phasewise.observe.traces.split import Split
 
+_LIMITS = np.iinfo(np.int64)
+
 
 class Stretch(NamedTuple):
     """A step on a device, from its first to its last kernel or graph replay, strays left out; ns.
 
-    ``device`` is None for the step as a whole. A step that put nothing on a device is where its CPU band is.
+    ``kernels`` counts the strays too, as the report does. ``device`` is None for the step as a whole. A step that put
+    nothing on a device is where its CPU band is.
     """
 
     step: int
@@ -26,13 +29,12 @@ class Stretch(NamedTuple):
 
 def stretches(trace: Trace, split: Split) -> Iterator[Stretch]:
     """Every step as a whole, then every step on each device."""
-    near = ~split.stray.astype(bool)
-    kernels = trace.kernels
-    step = np.concatenate([split.kernel[near], split.replay]).astype(np.int64)
-    device = np.concatenate([kernels.device[near], trace.replays.device]).astype(np.int64)
-    start = np.concatenate([kernels.start[near], trace.replays.start])
-    end = np.concatenate([kernels.end[near], trace.replays.end])
-    count = np.concatenate([np.ones(int(near.sum()), np.int64), np.zeros(len(split.replay), np.int64)])
+    kernels, stray = trace.kernels, split.stray.astype(bool)
+    step = np.concatenate([split.kernel, split.replay]).astype(np.int64)
+    device = np.concatenate([kernels.device, trace.replays.device]).astype(np.int64)
+    start = np.concatenate([np.where(stray, _LIMITS.max, kernels.start), trace.replays.start])
+    end = np.concatenate([np.where(stray, _LIMITS.min, kernels.end), trace.replays.end])
+    count = np.concatenate([np.ones(len(kernels.start), np.int64), np.zeros(len(split.replay), np.int64)])
     inside = step >= 0
     events = [column[inside] for column in (step, start, end, count)]
     found = {key: (first, last, n) for key, first, last, n in _grouped(*events)}
@@ -43,7 +45,8 @@ def stretches(trace: Trace, split: Split) -> Iterator[Stretch]:
     key = step[inside] * max(1, len(lanes)) + np.searchsorted(lanes, device[inside])
     for both, first, last, n in _grouped(key, *events[1:]):
         at, lane = divmod(both, len(lanes))
-        yield Stretch(at, int(lanes[lane]), first, last, n)
+        if first < _LIMITS.max:  # else nothing but strays of the step is on this device
+            yield Stretch(at, int(lanes[lane]), first, last, n)
 
 
 def _grouped(key: Ints, start: Ints, end: Ints, count: Ints) -> Iterator[tuple[int, int, int, int]]:

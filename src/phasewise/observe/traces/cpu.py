@@ -26,14 +26,16 @@ OWN = 0.5
 
 
 def on_cpu(trace: Trace) -> Trace:
-    """``trace`` with operators as kernels, where it holds neither kernels nor launches; else ``trace`` itself.
+    """``trace`` with operators as kernels, where nothing says that a device worked; else ``trace`` itself.
 
+    A device that a file names, and any call to one, says so though the file may lack what ran on it (it was cut before
+    the kernels, or its profiler left the device out): operators only launched that, and do not stand for it.
     A working operator is one row, its longest stretch outside the operators that it calls. Which names work is
     decided over the whole trace, so that a pass always gives the same kernels. Device 0; the stream is the thread; each
     is its own launch, so that attribution finds it.
     """
-    kinds = (LaunchKind.KERNEL, LaunchKind.GRAPH)
-    if len(trace.kernels.start) or len(trace.replays.start) or np.isin(trace.launches.kind, kinds).any():
+    device = (trace.kernels, trace.replays, trace.copies, trace.launches)
+    if any(len(one.start) for one in device) or any(source.devices for source in trace.sources):
         return trace
     if not len(trace.ops.start):
         return trace

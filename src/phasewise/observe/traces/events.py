@@ -198,8 +198,9 @@ class Device(NamedTuple):
 class Fault(NamedTuple):
     """Something wrong with a file that its reader got past.
 
-    ``check`` is ``truncated``, ``damaged``, ``encoding``, ``missing``, ``times``; ``detail`` one sentence with numbers
-    and, where there is one, the cure.
+    ``check`` is ``truncated``, ``damaged`` (what cannot be read, an impossible time among it, is left out),
+    ``encoding``, ``missing``, ``times`` (a clock of its own); ``detail`` one sentence with numbers and, where there is
+    one, the cure.
     """
 
     check: Literal["truncated", "damaged", "encoding", "missing", "times"]

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from phasewise.errors import InputError, UsageError
 from phasewise.observe.traces import refusal
-from phasewise.observe.traces.opened import Opened, members
+from phasewise.observe.traces.opened import Opened, members, no_file
 from phasewise.observe.traces.readers import registry
 from phasewise.observe.traces.untimed import phase_of_words
 
@@ -50,9 +50,11 @@ def found(paths: Sequence[Path]) -> Iterator[tuple[Path, bool]]:
             except OSError as error:
                 if not named:
                     continue
+                if str(path) == "-":
+                    raise InputError(no_file(path, stat.S_IFIFO)) from None
                 raise InputError(f"{path} cannot be read ({error.strerror}): name a trace file.") from None
             if not stat.S_ISREG(status.st_mode):  # a pipe would be waited for
-                raise InputError(f"{path} is no regular file: name a trace file or a folder of them.")
+                raise InputError(no_file(path, status.st_mode))
             before = seen.setdefault((status.st_dev, status.st_ino), file)
             if before is file:
                 yield file, named

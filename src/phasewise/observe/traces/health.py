@@ -7,8 +7,11 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from phasewise.observe.traces.events import Trace
-from phasewise.observe.traces.pairs import EDGE, capture_files, paired
+from phasewise.observe.traces.kinds import Kinds
+from phasewise.observe.traces.lengths import absurd, running
+from phasewise.observe.traces.pairs import EDGE, capture_files, lost, paired
 from phasewise.observe.traces.split import Split
+from phasewise.observe.traces.together import together
 from phasewise.observe.traces.verdicts import counted, judged, unchecked
 from phasewise.record.observation import CheckStatus
 from phasewise.record.trace import Health, TraceDevice, TraceStep
@@ -19,7 +22,7 @@ _RANK: dict[CheckStatus, int] = {"failed": 0, "not_checked": 1, "passed": 2}
 
 
 def health(
-    trace: Trace, split: Split, steps: Sequence[TraceStep], devices: Sequence[TraceDevice]
+    trace: Trace, split: Split, steps: Sequence[TraceStep], devices: Sequence[TraceDevice], kind: Kinds
 ) -> tuple[Health, ...]:
     """Every check, the failed ones first, then what was not checked."""
     made = [
@@ -30,10 +33,12 @@ def health(
         _graphs(trace),
         _durations(trace),
         _strays(trace, split),
-        _streams(devices),
+        *absurd(trace),
+        _streams(trace, devices),
         _names(trace, devices),
         _counters(trace),
-        *_together(trace, steps),
+        *_marks(split),
+        *together(trace, split, steps, kind),
     ]
     return tuple(sorted(made, key=lambda one: _RANK[one.status]))
 
@@ -49,13 +54,24 @@ def _files(trace: Trace) -> Iterator[Health]:
 
 
 def _activity(trace: Trace, split: Split) -> Iterator[Health]:
-    """Marks around nothing: the profiler was not told to trace the device."""
-    if split.steps and not (len(trace.kernels.start) or len(trace.replays.start) or len(trace.copies.start)):
+    """Files with their host side alone: cut before the kernels, or the profiler was not told to trace the device."""
+    for rank in lost(trace):
+        source = trace.sources[rank]
+        cut = any(fault.check == "truncated" for fault in source.faults)
+        marked = sum(step.rank == rank for step in split.steps)
+        held = (
+            f"{counted(marked, 'step')} and no kernel: only their time on the CPU is known" if marked else "no kernel"
+        )
+        what = "kernels" if (trace.copies.rank == rank).any() else "device activity"
+        cure = (
+            "the file breaks off, its kernels come later in it and are missing: copy or record it again"
+            if cut
+            else "record the device too (nsys profile -t cuda,nvtx; ProfilerActivity.CUDA)"
+        )
         yield Health(
             check="device activity",
             status="failed",
-            detail=f"{len(split.steps)} marked steps and no kernel: only their time on the CPU is known; record the "
-            "device too (nsys profile -t cuda,nvtx; ProfilerActivity.CUDA)",
+            detail=f"{source.path}: this file holds no {what} ({held}); {cure}",
         )
 
 
@@ -121,17 +137,17 @@ def _strays(trace: Trace, split: Split) -> Health:
     )
 
 
-def _streams(devices: Sequence[TraceDevice]) -> Health:
+def _streams(trace: Trace, devices: Sequence[TraceDevice]) -> Health:
     if not devices:
         return unchecked("streams", "the files hold no timeline of kernels")
-    count = sum(one.overlaps for one in devices)
-    every = counted(sum(one.kernels + one.copies + one.graph_replays for one in devices), "event")
+    early = running(trace)
+    count, every = int(np.count_nonzero(early)), counted(len(early), "event")
     return judged(
         "streams",
-        count > EDGE * sum(one.kernels + one.copies + one.graph_replays for one in devices),
-        f"{count:,} of {every} overlap the next one of their stream (programmatic launch, coarse clocks): sums "
-        "of kernels count that time twice, unions once",
-        f"{count:,} of {every} overlap the next one of their stream",
+        count > EDGE * len(early),
+        f"{count:,} of {every} start before an earlier one of their stream has ended (programmatic launch, coarse "
+        "clocks): sums of kernels count that time twice, unions once",
+        f"{count:,} of {every} start before an earlier one of their stream has ended",
     )
 
 
@@ -159,25 +175,17 @@ def _counters(trace: Trace) -> Health:
     return judged("counters", False, "", detail)
 
 
-def _together(trace: Trace, steps: Sequence[TraceStep]) -> Iterator[Health]:
-    """Whether the ranks did the same, and at the same time; nothing for one rank."""
-    of = np.array([step.rank for step in steps], np.int64)
-    ranks, counts = np.unique(of, return_counts=True)
-    if len(ranks) < 2:
+def _marks(split: Split) -> Iterator[Health]:
+    """Whether the kernels of the user's own ranges tell the phase that the range does; nothing without such ranges."""
+    asked = [step for step in split.steps if step.told is not None]
+    if not asked:
         return
-    said = ", ".join(f"rank {rank}: {count:,}" for rank, count in zip(ranks.tolist(), counts.tolist(), strict=True))
-    alike = len(set(counts.tolist())) == 1
-    yield judged("steps of the ranks", not alike, f"the ranks did not do the same steps ({said})", f"equal ({said})")
-    start, span = (np.array([getattr(step, what) for step in steps]) for what in ("start_s", "span_s"))
-    begun = np.array([start[of == rank].min() for rank in ranks])
-    ended = np.array([(start + span)[of == rank].max() for rank in ranks])
-    late = float(begun.max() - begun.min())
-    if alike:
-        late = max(float(np.median(np.abs(start[of == rank] - start[of == ranks[0]]))) for rank in ranks)
+    other = [step for step in asked if {step.told, step.phase} == {"prefill", "decode"}]
+    what = f" of {counted(len(asked), 'step')} that ranges of your own mark"
+    first = f" (the first is marked {other[0].phase}, {other[0].evidence[-1]})" if other else ""
     yield judged(
-        "clocks of the ranks",
-        bool(begun.max() > ended.min()) or (alike and late > float(np.median(span)) > 0),
-        f"the same step starts {show(late, 's')} apart on different ranks: their clocks are not aligned, so only times "
-        "within a rank mean something",
-        f"the same step starts at most {show(late, 's')} apart on different ranks",
+        "phases as marked",
+        bool(other),
+        f"{len(other):,}{what} are of the other phase by their kernels{first}; the marks count: are they swapped?",
+        f"none{what} is of the other phase by its kernels",
     )

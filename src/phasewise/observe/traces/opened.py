@@ -23,6 +23,15 @@ _BOMB_RATIO, _BOMB_FROM = 300, 256 << 20
 _GZIP, _ZIP = b"\x1f\x8b", b"PK\x03\x04"
 
 
+def no_file(path: Path, mode: int) -> str:
+    """Why what is at ``path`` and of ``mode`` is not read."""
+    if stat.S_ISFIFO(mode) or stat.S_ISCHR(mode) or stat.S_ISSOCK(mode):
+        return (
+            f"{path} is a pipe or a device, and a trace is read more than once: save it to a file first, and name that."
+        )
+    return f"{path} is no regular file: name a trace file or a folder of them."
+
+
 class Opened:
     """One file, or one member of a zip.
 
@@ -43,8 +52,9 @@ class Opened:
         self.done = 0
         self._member = member
         try:
-            if not stat.S_ISREG(path.stat().st_mode):
-                raise InputError(f"{path} is no regular file: name a trace file or a folder of them.")
+            mode = path.stat().st_mode
+            if not stat.S_ISREG(mode):
+                raise InputError(no_file(path, mode))
             self.size = max(path.stat().st_size, 1)
             with path.open("rb") as file:
                 self._gzip = file.read(2) == _GZIP

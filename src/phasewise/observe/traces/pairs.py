@@ -24,22 +24,49 @@ _EARLY_NS = 100_000
 def paired(trace: Trace, split: Split) -> Iterator[Health]:
     """Launches without kernels, kernels without launches, a head that was dropped, captures alone, clocks apart."""
     yield _captured(trace)
-    checks = (
+    checks: tuple[str, ...] = (
         "launches without kernels",
         "kernels without launches",
         "head of the recording",
         "clocks of host and device",
     )
     ran = len(trace.kernels.start) + len(trace.replays.start)
+    starts = _starting(trace)
+    if not ran and starts.any():
+        yield judged(
+            checks[0],
+            True,
+            f"{counted(np.count_nonzero(starts), 'launch')} and no device activity: the device's time is unknown",
+            "",
+        )
+        checks = checks[1:]
     if trace.on_cpu or not len(trace.launches.start) or not ran:
         why = "the files hold no launch calls" if ran else "the files hold no timeline of kernels"
         for check in checks:
             yield unchecked(check, "operators on a CPU launch nothing" if trace.on_cpu else why)
         return
-    yield _lone(trace, split)
+    yield _lone(trace, split, starts)
     yield _orphans(split, ran)
     yield _head(trace, split)
     yield _clocks(trace, split)
+
+
+def lost(trace: Trace) -> list[int]:
+    """Ranks of which the host's side came and no kernel: the device's side is not in their file.
+
+    Copies alone are a whole recording when nothing else was launched and the file has its end.
+    """
+    if len(trace.measured.name) or len(trace.totals.name):
+        return []
+    count = len(trace.sources)
+    hosts, ran, copied = (
+        np.bincount(np.concatenate([one.rank for one in tables]), minlength=count)
+        for tables in ((trace.launches, trace.bands, trace.ops), (trace.kernels, trace.replays), (trace.copies,))
+    )
+    launched = np.bincount(trace.launches.rank[_starting(trace)], minlength=count)
+    cut = np.array([any(fault.check == "truncated" for fault in source.faults) for source in trace.sources])
+    whole = (copied > 0) & (launched == 0) & ~cut
+    return list(np.flatnonzero((hosts > 0) & (ran == 0) & ~whole).tolist())
 
 
 def capture_files(trace: Trace, split: Split) -> set[int]:
@@ -59,10 +86,13 @@ def _captured(trace: Trace) -> Health:
     )
 
 
-def _lone(trace: Trace, split: Split) -> Health:
-    kinds = trace.launches.kind
-    starts = ((kinds == LaunchKind.KERNEL) | (kinds == LaunchKind.GRAPH)) & ~_capturing(trace)
-    has = np.zeros(len(kinds), bool)
+def _starting(trace: Trace) -> NDArray[np.bool_]:
+    """Launches of kernels and graphs that run something."""
+    return np.isin(trace.launches.kind, (LaunchKind.KERNEL, LaunchKind.GRAPH)) & ~_capturing(trace)
+
+
+def _lone(trace: Trace, split: Split, starts: NDArray[np.bool_]) -> Health:
+    has = np.zeros(len(starts), bool)
     for by in (split.launched_by, split.replayed_by):
         has[by[by >= 0]] = True
     # A runtime call and the driver call below it may share an id, of which attribution takes one.

@@ -22,6 +22,9 @@ from phasewise.record.trace import TracePhase
 LEAST = 0.6
 """Below this confidence the phase is unknown."""
 
+SURE = 0.9
+"""Confidence from which a step's own evidence stands against what it is called."""
+
 
 class Verdict(NamedTuple):
     """What a pass was, why, and how sure that is."""

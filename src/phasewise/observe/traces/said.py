@@ -10,11 +10,9 @@ import msgspec
 import numpy as np
 
 from phasewise.observe.traces.events import NOT_SAID, Trace
+from phasewise.observe.traces.phase import SURE
 from phasewise.observe.traces.split import Split, Step
 from phasewise.record.trace import Health, Traced, TracePhase
-
-_SURE = 0.9
-"""Confidence from which a step's own evidence stands against the user's word."""
 
 
 def by_word(trace: Trace, split: Split, word: Mapping[int, TracePhase]) -> Split:
@@ -30,7 +28,7 @@ def by_word(trace: Trace, split: Split, word: Mapping[int, TracePhase]) -> Split
 
 
 def _said(step: Step, phase: TracePhase | None) -> Step:
-    if phase is None or step.phase == phase or (step.phase != "unknown" and step.confidence >= _SURE):
+    if phase is None or step.phase == phase or (step.phase != "unknown" and step.confidence >= SURE):
         return step
     before = (f"though {step.evidence[0]}",) if step.evidence else ()
     return step._replace(phase=phase, confidence=1.0, evidence=(f"named by --{phase}", *before))

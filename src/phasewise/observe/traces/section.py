@@ -11,20 +11,22 @@ import numpy as np
 
 from phasewise.observe.traces import timeline
 from phasewise.observe.traces.busy import devices
-from phasewise.observe.traces.events import LaunchKind, Source, Trace
+from phasewise.observe.traces.events import Copies, LaunchKind, Source, Trace
 from phasewise.observe.traces.families import Rule, family_of
 from phasewise.observe.traces.health import health
 from phasewise.observe.traces.kinds import kinds
 from phasewise.observe.traces.laid import lay
-from phasewise.observe.traces.pairs import capture_files
+from phasewise.observe.traces.pairs import capture_files, lost
 from phasewise.observe.traces.speed_of_light import measured_kernels, weighted
 from phasewise.observe.traces.split import Split
 from phasewise.observe.traces.summed import in_bands, phases, steps
+from phasewise.observe.traces.tables import table
 from phasewise.observe.traces.untimed import measured_phases, untimed_phases
 from phasewise.record.trace import Traced, TraceDevice, TracedPhase, TraceFile, TracePhase, TraceStep
 
 _NO_TIMELINE = "the files hold sums or single kernels and no timeline"
 _NO_DEVICE = "the files hold marks and no device activity"
+_CUT = "a file breaks off: what comes later in it is missing, so that a phase without steps is unknown, not absent"
 _TIMED = (
     "kernel_union_s",
     "gpu_union_s",
@@ -55,7 +57,12 @@ def section(
     ``rules`` names the families; ``bars`` bounds the picture. ``assume`` is, by rank, the phase of files that have no
     timeline and so no steps (a kernel summary, Nsight Compute); without it NVTX ranges or the files' names say.
     """
-    timed = len(trace.kernels.start) + len(trace.replays.start) + len(trace.copies.start) > 0
+    ran = len(trace.kernels.start) + len(trace.replays.start)
+    timed = ran > 0 or (len(trace.copies.start) > 0 and not lost(trace))
+    whole = trace
+    if not timed:
+        # Copies alone of a file that lost its kernels tell nothing of how busy a step was.
+        trace, split = trace._replace(copies=table(Copies)), split._replace(copy=split.copy[:0])
     laid, kind = lay(trace, split), kinds(trace, rules)
     made, machines = steps(trace, split, laid), devices(trace)
     counted = measured_phases(trace, assume)
@@ -85,11 +92,11 @@ def section(
         graph_launches=int(np.count_nonzero(trace.launches.kind == LaunchKind.GRAPH)),
         gpu_graph_replays=len(trace.replays.start),
         measured=measured_kernels(trace, _families(trace, rules), counted),
-        health=health(trace, split, made, machines),
+        health=health(whole, split, made, machines, kind),
         timeline=picture,
         timeline_note=note,
         missing=_missing(trace, found, timed),
-        how=split.how,
+        how=" ".join((split.how, f"{_CUT[0].upper()}{_CUT[1:]}.")) if _is_cut(trace) else split.how,
     )
 
 
@@ -140,6 +147,10 @@ def _over_spans(machines: Sequence[TraceDevice], what: str) -> float | None:
     return sum(getattr(one, what) * one.span_s for one in machines) / span if span else None
 
 
+def _is_cut(trace: Trace) -> bool:
+    return any(fault.check == "truncated" for source in trace.sources for fault in source.faults)
+
+
 def _missing(trace: Trace, found: dict[TracePhase, TracedPhase], timed: bool) -> dict[str, str]:
     why: dict[str, str] = {}
     marked = any(phase.steps for phase in found.values())
@@ -149,9 +160,11 @@ def _missing(trace: Trace, found: dict[TracePhase, TracedPhase], timed: bool) ->
         why["launches"] = "operators on a CPU launch nothing"
     elif not len(trace.launches.start):
         why["launches"] = "the files hold no launch calls"
-    if timed and not marked:
+    if _is_cut(trace):
+        why["phases"] = _CUT
+    elif timed and not marked:
         why["phases"] = "no step was found"
-    elif timed and not any(phase.roles for phase in found.values()):
+    if timed and marked and not any(phase.roles for phase in found.values()):
         why["roles"] = "no attention kernel was recognised in layers that repeat"
     if timed and len(trace.totals.name):
         why["sums"] = "kernel summaries are left out beside files with a timeline"

@@ -12,7 +12,9 @@ class Step(NamedTuple):
     """One pass of the model on one rank, and what it was.
 
     ``band`` is its row in `Trace.bands`, -1 when its rhythm found it; ``start`` and ``end`` are the CPU band's (or
-    the first and last launch's), ns. See `record.trace.TraceStep` for the rest.
+    the first and last launch's), ns. ``told`` is the phase that its own kernels tell with at least 0.9 confidence
+    where a range of the user's own marks it: ``unknown`` when they are not that sure, None when they were not asked.
+    See `record.trace.TraceStep` for the rest.
     """
 
     rank: int
@@ -26,6 +28,7 @@ class Step(NamedTuple):
     prefill: Tokens | None = None
     decode: Tokens | None = None
     speculative: bool = False
+    told: TracePhase | None = None
 
 
 class Split(NamedTuple):

@@ -19,7 +19,10 @@ from phasewise.observe.traces.found import Found, find
 from phasewise.observe.traces.shapes import widths
 from phasewise.observe.traces.split import Split, Step
 from phasewise.observe.traces.strays import strays
-from phasewise.record.trace import Tokens
+from phasewise.record.trace import Tokens, TracePhase
+
+_ASKED = 512
+"""Ranges of the user's own that are held against their evidence: a swap shows in the first ones."""
 
 
 def split(trace: Trace) -> Split:
@@ -133,14 +136,18 @@ def _steps(
     replayed: Ints,
     by_time: Ints,
 ) -> tuple[Step, ...]:
-    """Every step with its phase: as its mark says, else by the evidence of what it ran."""
-    unsaid = [row for row, one in enumerate(found) if not _said(one)]
+    """Every step with its phase: as its mark says, else by the evidence of what it ran.
+
+    Ranges of the user's own decide too, and are held against that evidence: the first ``_ASKED`` of them.
+    """
+    asked = [row for row, one in enumerate(found) if not _said(one)]
+    asked += [row for row, one in enumerate(found) if _said(one) and _own(one)][:_ASKED]
     verdicts: dict[int, phase.Verdict] = {}
-    if unsaid:
+    if asked:
         ops, _ = attribution.step_of(trace.ops.start, trace.ops.thread, _host_spans(found), trace.threads)
         rank = np.array([one.rank for one in found], np.int32)
         facts = phase.facts(trace, kernel, launch, by, replayed, widths(trace, ops, len(found)), rank)
-        verdicts = {row: phase.judge(facts, row, trace.names) for row in unsaid}
+        verdicts = {row: phase.judge(facts, row, trace.names) for row in asked}
     steps: list[Step] = []
     for row, one in enumerate(found):
         steps.append(_step(trace, one, verdicts.get(row), steps[-1] if steps else None, int(by_time[row])))
@@ -150,6 +157,14 @@ def _steps(
 def _said(one: Found) -> bool:
     mark = one.mark and one.mark.mark
     return bool(mark and mark.phase != "unknown" and not mark.request)
+
+
+def _own(one: Found) -> bool:
+    return bool(one.mark and not one.mark.mark.exact and not one.mark.mark.speculative)
+
+
+def _told(verdict: phase.Verdict) -> TracePhase:
+    return verdict.phase if verdict.confidence >= phase.SURE else "unknown"
 
 
 def _step(trace: Trace, one: Found, verdict: phase.Verdict | None, before: Step | None, by_time: int) -> Step:
@@ -168,11 +183,15 @@ def _step(trace: Trace, one: Found, verdict: phase.Verdict | None, before: Step 
     if mark.idle:
         evidence.append("no requests, and yet it launched work")
         said, sure = "unknown", 0.0
+    elif verdict is not None and _said(one):
+        if {_told(verdict), said} == {"prefill", "decode"}:
+            evidence.append(f"though {verdict.evidence[0]}")
     elif verdict is not None:
         evidence += verdict.evidence
         said, sure = (
             (verdict.phase, verdict.confidence) if verdict.phase != "unknown" or not mark.request else (said, 0.7)
         )
+    told = _told(verdict) if verdict is not None and _said(one) else None
     prefill, decode = _counts(one) if said == mark.phase else (None, None)
     return Step(
         rank=one.rank,
@@ -186,6 +205,7 @@ def _step(trace: Trace, one: Found, verdict: phase.Verdict | None, before: Step 
         prefill=prefill,
         decode=decode,
         speculative=mark.speculative,
+        told=told,
     )
 
 

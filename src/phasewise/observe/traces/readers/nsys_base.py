@@ -163,7 +163,7 @@ class Base:
         got = self.integers(table, whole, sound, advance)
         count = self.count(table)
         if lost := max(0, count - len(got["start"])):
-            self.faults.append(Fault("times", f"{lost} of {count} rows of {table} have no sound times: left out."))
+            self.faults.append(Fault("damaged", f"{lost} of {count} rows of {table} have no sound times: left out."))
         return got
 
     def integers(self, table: str, columns: Mapping[str, str], where: str, advance: Advance) -> dict[str, Ints]:

@@ -114,7 +114,7 @@ def _explained(base: Base, rows: Sequence[tuple[Any, ...]]) -> list[tuple[int, i
             words = known.get(text_id, "(unnamed)") if text is None else str(text)
             sound.append((start, end, int(thread), int(ended), words))
     if lost := len(rows) - len(sound):
-        base.faults.append(Fault("times", f"{lost} NVTX ranges have no sound times: left out."))
+        base.faults.append(Fault("damaged", f"{lost} NVTX ranges have no sound times: left out."))
     return sound
 
 

@@ -147,7 +147,7 @@ class Gathered:
         if self.damaged:
             faults.append(Fault("damaged", f"{self.damaged:,} rows could not be read and are left out."))
         if backwards:
-            faults.append(Fault("times", f"{backwards:,} events end before they start and are left out."))
+            faults.append(Fault("damaged", f"{backwards:,} events end before they start and are left out."))
         if any("\ufffd" in name for name in self.names.index):
             faults.append(Fault("encoding", "Some names are not valid text; the bytes that are not read as U+FFFD."))
         if not any(len(made[kind.__name__.lower()][0]) for kind in _TABLES):

@@ -66,6 +66,8 @@ class Document:
             yield from self._object()
         elif first:
             self.kind = "other"
+        if self.complete and self._next().strip(b"\0"):
+            self.damage["behind"] = 1
 
     def exactly(self) -> list[Event]:
         """The events that came last once more, with the digits of their times; those to come have theirs too."""
@@ -93,6 +95,7 @@ class Document:
                 return
             self.damage["header"] += 1
         self.complete = first == b"}"
+        self._data = self._data[1:]
 
     def _more(self) -> bool:
         block = next(self._blocks, b"")

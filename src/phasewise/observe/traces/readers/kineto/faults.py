@@ -17,6 +17,14 @@ def faults(opened: Opened, document: Document, columns: Columns) -> tuple[Fault,
         found.append(Fault("truncated", f"{why}; the {columns.seen} events before it are used: copy the file again."))
     if damage["lost"]:
         found.append(Fault("damaged", f"{_events(damage['lost'])} no JSON and {_left(damage['lost'])} left out."))
+    if damage["deep"]:
+        found.append(
+            Fault("damaged", f"{_events(damage['deep'])} nested too deeply and {_left(damage['deep'])} left out.")
+        )
+    if damage["behind"]:
+        found.append(
+            Fault("damaged", "something follows the end of its JSON and is left out: keep one document a file.")
+        )
     if damage["quotes"]:
         found.append(
             Fault("damaged", f"{damage['quotes']} quotes inside names were not escaped and are taken as text.")
@@ -31,7 +39,7 @@ def faults(opened: Opened, document: Document, columns: Columns) -> tuple[Fault,
         found.append(Fault("encoding", f"{wrong} bytes are no UTF-8 or control characters and were replaced."))
     if columns.misdated:
         bad = columns.misdated
-        found.append(Fault("times", f"{_events(bad)} at impossible times (negative, none, after 2261) and left out."))
+        found.append(Fault("damaged", f"{_events(bad)} at impossible times (negative, none, after 2261) and left out."))
     return tuple(found)
 
 
@@ -40,9 +48,13 @@ def refusal(opened: Opened, document: Document, columns: Columns) -> str:
     cure = "name a trace that PyTorch's profiler exported."
     if not document.lists:
         if document.kind == "object":
+            if "traceEvents" in document.header:
+                return f"{opened.name} is JSON whose traceEvents are no list: {cure}"
             keys = ", ".join(repr(key[:40]) for key in list(document.header)[:5]) or "no keys"
             return f"{opened.name} is JSON without traceEvents (it has {keys}): {cure}"
         return f"{opened.name} is {'empty' if document.kind == 'empty' else 'no JSON object or list'}: {cure}"
+    if document.damage["deep"] and not columns.seen:
+        return f"{opened.name} has no events but {document.damage['deep']} nested too deeply: {cure}"
     if columns.misdated:
         return f"{opened.name} has {columns.misdated} events, all at impossible times: {cure}"
     if columns.seen:

@@ -53,6 +53,9 @@ _LENIENT = json.JSONDecoder(strict=False, parse_float=str)
 _WINDOW = 1 << 14
 """Characters that most events fit in: an error costs as much as the text before and behind it is long."""
 
+_DEEP = -2
+_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*+"|[][{}]', re.DOTALL)
+
 _EFFORT = 128 << 20
 """Characters that looking for the next good event may take in one file; a hostile one would take for ever."""
 
@@ -119,10 +122,12 @@ def singly(piece: bytes, damage: Counter[str]) -> tuple[bool, list[Event], bytes
             return True, events, told[at + 1 :].encode()
         value, end = _decoded(told, at, damage)
         if end < 0:
-            end = _next_good(told, at + 1, damage)
+            kind = "deep" if end == _DEEP else "lost"
+            end = _closed(told, at) if end == _DEEP else -1
+            end = end if end >= 0 else _next_good(told, at + 1, damage)
             if end < 0:
                 return False, events, told[at:].encode()
-            damage["lost"] += 1
+            damage[kind] += 1
         elif isinstance(value, dict):
             events.append(lenient(value))
         at = end
@@ -135,7 +140,7 @@ def _skip(told: str, at: int) -> int:
 
 
 def _decoded(told: str, at: int, damage: Counter[str]) -> tuple[Any, int]:
-    """The value at ``at`` and its end, -1 when it is none."""
+    """The value at ``at`` and its end; -1 when it is none, `_DEEP` when it is nested too deeply to tell."""
     for length in (_WINDOW, len(told)):
         part = told[at : at + length]
         whole_text = at + length >= len(told)
@@ -145,7 +150,10 @@ def _decoded(told: str, at: int, damage: Counter[str]) -> tuple[Any, int]:
             damage["effort"] += error.pos + 256
             if error.pos + 16 < len(part) and not error.msg.startswith("Unterminated"):
                 break
-        except (ValueError, RecursionError):
+        except RecursionError:
+            damage["effort"] += _WINDOW
+            return None, _DEEP
+        except ValueError:
             damage["effort"] += _WINDOW
             break
         else:
@@ -154,6 +162,16 @@ def _decoded(told: str, at: int, damage: Counter[str]) -> tuple[Any, int]:
         if whole_text:
             break
     return None, -1
+
+
+def _closed(told: str, at: int) -> int:
+    """The end of the object or list at ``at`` by its brackets alone; -1 when it has none."""
+    depth = 0
+    for token in _TOKEN.finditer(told, at):
+        depth += (token[0] in "[{") - (token[0] in "]}")
+        if depth <= 0:
+            return token.end()
+    return -1
 
 
 def _next_good(told: str, at: int, damage: Counter[str]) -> int:
