@@ -135,6 +135,11 @@ _KINDS: dict[str, Any] = {
 def together(*ranks: Planted, processes: int = 1) -> Trace:
     """The trace of several ranks that share their names; ten threads a rank, in ``processes`` processes."""
     made = {}
+    shapes = tables.Names()
+    for one in ranks:
+        for row in one.rows["ops"]:
+            if row.get("shape", -1) >= 0:
+                row["shape"] = shapes(one.shapes.all[row["shape"]])
     for kind, table in _KINDS.items():
         rows = [row for one in ranks for row in one.rows[kind]]
         said = {name for row in rows for name in row}
@@ -146,8 +151,7 @@ def together(*ranks: Planted, processes: int = 1) -> Trace:
                 made[kind] = made[kind]._replace(**{column: shifted.astype(np.int32)})
     threads = tuple(Thread(r, f"{r}.{t % processes}", f"{r}.{t}") for r in range(len(ranks)) for t in range(10))
     sources = (Source(f"rank{rank}", "planted") for rank in range(len(ranks)))
-    names, shapes = ranks[0].names.all, ranks[0].shapes.all
-    return tables.empty(*sources)._replace(names=names, shapes=shapes, threads=threads, **made)
+    return tables.empty(*sources)._replace(names=ranks[0].names.all, shapes=shapes.all, threads=threads, **made)
 
 
 def model_pass(
