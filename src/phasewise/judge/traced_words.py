@@ -135,7 +135,9 @@ def answer(traced: Traced) -> str:
         text += f" {show(traced.outside_s / total, '1', 2)} of it belongs to no step."
     if len(present) == 1 and owner in ("prefill", "decode"):
         other = "decode" if owner == "prefill" else "prefill"
-        text += f" The trace holds no {other}, so nothing is said of it."
+        cut = any(one.check == "truncated" and one.status == "failed" for one in traced.health)
+        held = "What could be read of the trace" if cut else "The trace"
+        text += f" {held} holds no {other}, so nothing is said of it."
     if traced.busy_fraction is not None and traced.busy_fraction < _IDLE:
         text += f" Over the whole trace the device was busy {show(traced.busy_fraction, '1', 2)} of the time."
     return text

@@ -88,7 +88,7 @@ _TOTALS = (
 
 
 def _phase(name: TracePhase, phase: TracedPhase, found: Traced) -> dict[str, object]:
-    absent = {} if view.seen(phase) else dict.fromkeys(phase.__struct_fields__, view.ABSENT)
+    absent = {} if view.seen(phase) else dict.fromkeys(phase.__struct_fields__, view.absent(found))
     own = {key.removeprefix(f"{name}."): why for key, why in found.missing.items()}
     names = [name for name in phase.__struct_fields__ if name not in ("families", "roles", "speed_of_light", "verdict")]
     why = {**own, **absent}

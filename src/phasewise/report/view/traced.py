@@ -18,7 +18,6 @@ MAIN: Pair = ("prefill", "decode")
 REST: Pair = ("mixed", "unknown")
 """Prefill and decode always stand side by side; what is neither stands below, when there is any."""
 
-ABSENT = "not in this trace"
 NOT_MEASURED = "not measured"
 NOT_LISTED = "not listed"
 """Never a zero: what a trace does not hold was not seen to be nothing. Kernels of a graph replay that came as one
@@ -41,6 +40,12 @@ def percent(value: float | None, missing: str = NOT_MEASURED) -> Cell:
 def seen(phase: TracedPhase) -> bool:
     """Whether the trace holds anything of a phase: steps, kernels, replays without kernels, or counters."""
     return bool(phase.steps or phase.kernels or phase.gpu_time_s or phase.speed_of_light)
+
+
+def absent(found: Traced) -> str:
+    """What is said of a phase that `seen` denies: of a trace that is cut off nobody knows what else it held."""
+    lost = any(one.status == "failed" and one.check in ("truncated", "device activity") for one in found.health)
+    return "not in what could be read" if lost else "not in this trace"
 
 
 def pairs(found: Traced) -> Iterator[Pair]:

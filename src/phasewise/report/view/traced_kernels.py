@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from phasewise.record.trace import FamilyRow, KernelRow, RoleRow, Traced, TracePhase, TraceStep
 from phasewise.report.view import words
 from phasewise.report.view.table import Cell, Table, columns, give, say
-from phasewise.report.view.traced import ABSENT, NOT_LISTED, NOT_MEASURED, Pair, evidence, kernels, percent, said, seen
+from phasewise.report.view.traced import NOT_LISTED, NOT_MEASURED, Pair, absent, evidence, kernels, percent, said, seen
 
 Sides = Sequence[Mapping[str, FamilyRow | RoleRow]]
 
@@ -33,12 +33,12 @@ def roles(found: Traced, pair: Pair) -> Table:
 def _beside(found: Traced, pair: Pair, what: str, sides: Sides) -> Table:
     names = sorted({name for side in sides for name in side}, key=lambda name: -_both(sides, name))
     heads = [head for phase in pair for head in (f">{phase}", ">share", f">{kernels(found)}")]
-    absent = words.listed([phase for phase in pair if not seen(found.phases[phase])])
+    unseen = words.listed([phase for phase in pair if not seen(found.phases[phase])])
     return Table(
         title=what.capitalize(),
         columns=columns(what, *heads),
         rows=tuple((_named(name), *(cell for side in sides for cell in _three(side.get(name)))) for name in names),
-        note=f"{ABSENT.capitalize()}: {absent}." if absent else "",
+        note=f"{absent(found).capitalize()}: {unseen}." if unseen else "",
     )
 
 

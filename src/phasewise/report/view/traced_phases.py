@@ -10,10 +10,10 @@ from phasewise.record.trace import Gaps, LaunchCost, Traced, TracedPhase, TraceP
 from phasewise.report.view import words
 from phasewise.report.view.table import Cell, Part, Table, columns, give, say
 from phasewise.report.view.traced import (
-    ABSENT,
     NOT_LISTED,
     NOT_MEASURED,
     Pair,
+    absent,
     bound,
     device,
     kernels,
@@ -32,7 +32,7 @@ def side_by_side(found: Traced, pair: Pair) -> Table:
     """Every figure of two phases in two columns; a phase that the trace does not hold says so, once."""
     both = tuple(found.phases[phase] for phase in pair)
     rows = [(label, tuple(cell(one) if seen(one) else Cell("") for one in both)) for label, cell in _rows(found, pair)]
-    first = tuple(cell if seen(one) else Cell(ABSENT) for one, cell in zip(both, rows[0][1], strict=True))
+    first = tuple(cell if seen(one) else Cell(absent(found)) for one, cell in zip(both, rows[0][1], strict=True))
     rows[0] = (rows[0][0], first)
     shown = rows if any(map(seen, both)) else rows[:1]
     return Table(
@@ -221,7 +221,7 @@ def title(found: Traced, phase: TracePhase) -> str:
     """``decode: memory-bound``; ``prefill: not in this trace``."""
     own = found.phases[phase]
     if not seen(own):
-        return f"{phase}: {ABSENT}"
+        return f"{phase}: {absent(found)}"
     return f"{phase}: {bound(own)}"
 
 

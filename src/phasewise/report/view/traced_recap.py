@@ -8,7 +8,7 @@ from phasewise.record.trace import Traced, TracePart
 from phasewise.report.view import findings, words
 from phasewise.report.view.heading import PHASES
 from phasewise.report.view.table import Cell, Table, columns, say
-from phasewise.report.view.traced import ABSENT, NOT_MEASURED, bound, part, seen
+from phasewise.report.view.traced import NOT_MEASURED, absent, bound, part, seen
 
 _MOST_FIXES = 3
 
@@ -24,7 +24,7 @@ def recap(run: Run, found: Traced) -> Table:
 def _column(run: Run, found: Traced, phase: Phase) -> tuple[Cell, ...]:
     own, yardstick = found.phases[phase], say("MFU" if phase == "prefill" else "MBU")
     if not seen(own):
-        return (say(ABSENT), yardstick, say(NOT_MEASURED), say(words.NOTHING), say("none ranked"))
+        return (say(absent(found)), yardstick, say(NOT_MEASURED), say(words.NOTHING), say("none ranked"))
     verdict = own.verdict
     if verdict is None:
         return (say("not judged"), yardstick, say("not judged"), say(words.NOTHING), say("none ranked"))
