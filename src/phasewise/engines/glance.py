@@ -57,7 +57,7 @@ class Glance(NamedTuple):
     """Of each event its ``kind`` (bits), its token ids and the answer's running token count after it (`UNSAID` where
     there is none); and what closes an answer.
 
-    ``last`` is the whole of the last event that carried usage or timings, for `dialect.read`.
+    ``last`` is the whole of the last event that carried the server's timings, for `dialect.read`.
     """
 
     kinds: list[int]
@@ -85,12 +85,14 @@ def glance(events: Sequence[bytes], secret: str = "") -> Glance:
     usage, finish, last = None, None, None
     for place, event in enumerate(_decoded(events, secret)):
         count = UNSAID
-        if event.timings is not None or event.usage is not None or event.metrics is not None:
-            last, usage, count = events[place], event.usage or usage, _running(event)
+        if event.usage is not None or event.timings is not None or event.metrics is not None:
+            usage, count = event.usage or usage, _running(event)
+            if event.timings is not None or event.metrics is not None:
+                last = events[place]
         running.append(count)
         if not event.choices:
             if count == UNSAID:
-                dialect.read(events[place], secret)  # it may be an error that the server put into the stream
+                dialect.read(events[place], secret)  # raises if it is an error that the server put into the stream
             kinds.append(0)
             ids.append(UNSAID)
             continue
@@ -99,6 +101,7 @@ def glance(events: Sequence[bytes], secret: str = "") -> Glance:
         ids.append(UNSAID if choice.token_ids is None else len(choice.token_ids))
         if choice.finish_reason is not None:
             finish = choice.finish_reason
+            dialect.read(events[place], secret)  # some gateways put an error beside a last choice
     return Glance(kinds, ids, running, usage, finish, last)
 
 
@@ -116,7 +119,7 @@ def _kind(choice: Choice) -> int:
         return SHOWN
     if delta.reasoning or delta.reasoning_content:
         return SHOWN | THINKING
-    return 0 if delta.role is not None else BLANK
+    return 0 if delta.role is not None and not choice.token_ids else BLANK
 
 
 def _calls(delta: Delta) -> bool:
