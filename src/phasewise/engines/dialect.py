@@ -130,13 +130,11 @@ def read(data: bytes, secret: str = "") -> Piece:
     try:
         body = _decoder.decode(data)
     except NOT_JSON as error:
-        raise BrokenStream(
-            f"The server sent something that is no chunk of an answer ({error}): is this an OpenAI-compatible endpoint?"
-        ) from None
+        raise no_chunk(error) from None
     if body.error is not None or body.object == "error":
         raise broken_off(data, secret)
     said = {**(body.timings or {}), **(body.metrics or {})}
-    numbers = {key: float(value) for key, value in said.items() if _is_number(value)}
+    numbers = {key: float(value) for key, value in said.items() if is_number(value)}
     running = body.usage.completion_tokens if body.usage else numbers.get("predicted_n")
     choice = body.choices[0] if body.choices else None
     delta = (choice.delta or choice.message or _Delta()) if choice else _Delta()
@@ -154,8 +152,16 @@ def read(data: bytes, secret: str = "") -> Piece:
     )
 
 
-def _is_number(value: object) -> bool:
+def is_number(value: object) -> bool:
+    """Whether ``value``, as JSON gave it, is a number that a float holds exactly."""
     return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 2**53
+
+
+def no_chunk(error: Exception) -> BrokenStream:
+    """The error for an event that is not the JSON of a chunk."""
+    return BrokenStream(
+        f"The server sent something that is no chunk of an answer ({error}): is this an OpenAI-compatible endpoint?"
+    )
 
 
 def broken_off(data: bytes, secret: str = "") -> BrokenStream:

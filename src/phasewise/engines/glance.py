@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -25,7 +25,7 @@ class Delta(msgspec.Struct, gc=False):
     refusal: str | None = None
     reasoning: str | None = None
     reasoning_content: str | None = None
-    tool_calls: msgspec.Raw | None = None
+    tool_calls: list[msgspec.Raw] | None = None
 
 
 class Choice(msgspec.Struct, gc=False):
@@ -41,7 +41,7 @@ class Choice(msgspec.Struct, gc=False):
 class Timings(msgspec.Struct, gc=False):
     """llama.cpp's running count, where it was asked for."""
 
-    predicted_n: float | None = None
+    predicted_n: Any = None
 
 
 class Event(msgspec.Struct, gc=False):
@@ -50,7 +50,7 @@ class Event(msgspec.Struct, gc=False):
     choices: list[Choice] | None = None
     usage: dialect.Usage | None = None
     timings: Timings | None = None
-    metrics: msgspec.Raw | None = None
+    metrics: dict[str, msgspec.Raw] | None = None
 
 
 class Glance(NamedTuple):
@@ -108,22 +108,18 @@ def glance(events: Sequence[bytes], secret: str = "") -> Glance:
 def _running(event: Event) -> int:
     if event.usage is not None and event.usage.completion_tokens is not None:
         return event.usage.completion_tokens
-    if event.timings is not None and event.timings.predicted_n is not None:
+    if event.timings is not None and dialect.is_number(event.timings.predicted_n):
         return int(event.timings.predicted_n)
     return UNSAID
 
 
 def _kind(choice: Choice) -> int:
     delta = choice.delta or choice.message or _NO_DELTA
-    if delta.content or delta.refusal or _calls(delta):
+    if delta.content or delta.refusal or delta.tool_calls:
         return SHOWN
     if delta.reasoning or delta.reasoning_content:
         return SHOWN | THINKING
     return 0 if delta.role is not None and not choice.token_ids else BLANK
-
-
-def _calls(delta: Delta) -> bool:
-    return delta.tool_calls is not None and bytes(delta.tool_calls) not in (b"null", b"[]")
 
 
 def _decoded(events: Sequence[bytes], secret: str) -> list[Event]:
@@ -136,4 +132,7 @@ def _decoded(events: Sequence[bytes], secret: str) -> list[Event]:
         return found
     for event in events:
         dialect.read(event, secret)  # says which it is, and what is wrong with it
-    return [_one.decode(event) for event in events]
+    try:
+        return [_one.decode(event) for event in events]
+    except NOT_JSON as error:
+        raise dialect.no_chunk(error) from None
