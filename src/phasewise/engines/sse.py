@@ -106,7 +106,7 @@ class Parser:
             self._line(bytes(buffer[start : found.start()]), events)
             start = found.end()
             if len(events) > len(ends):
-                ends.append(start - before)
+                ends.append(found.start() + 1 - before)  # the first byte of a line's end ends it
             self._skip_lf = start == len(buffer) and found[0] == b"\r"
         del buffer[:start]
         self._searched = len(buffer)
