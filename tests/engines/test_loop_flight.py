@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import struct
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -109,11 +110,28 @@ events = st.lists(
 )
 
 
-@given(events, st.integers(0, 30) | st.none(), st.lists(st.integers(1, 12), max_size=8), st.sets(st.integers(0, 24)))
+def said(one: dict[str, Any]) -> tuple[int | None, bool]:
+    """Tokens, None where it is open; whether it is reasoning."""
+    choice = one["choices"][0]
+    if choice.get("token_ids"):
+        return len(choice["token_ids"]), False
+    return (1 if choice.get("text") or choice.get("delta") else None), "reasoning" in choice.get("delta", {})
+
+
+@given(
+    events,
+    st.sampled_from(["nothing", "told", "all", "odd"]),
+    st.lists(st.integers(1, 12), max_size=8),
+    st.sets(st.integers(0, 24)),
+)
 def test_the_ends_are_those_of_the_tokens_with_a_sink_and_without(
-    answer: list[dict[str, object]], count: int | None, batches: list[int], together: set[int]
+    answer: list[dict[str, Any]], counted: str, batches: list[int], together: set[int]
 ) -> None:
     """The oracle: tokens told by ids or text; empty ones are tokens exactly when the count lacks all of them."""
+    seen = [said(one) for one in answer]
+    told = sum(tokens or 0 for tokens, _ in seen)
+    blank = sum(tokens is None for tokens, _ in seen)
+    count = {"nothing": None, "told": told, "all": told + blank, "odd": told + blank + 1}[counted]
     reads = [HEAD + b"\r\n"]
     number = []
     for place, one in enumerate(answer):
@@ -125,19 +143,7 @@ def test_the_ends_are_those_of_the_tokens_with_a_sink_and_without(
         number.append(len(reads))
     if count is not None:
         reads.append(f"data: {json.dumps({'choices': [], 'usage': usage(count)})}\n\n".encode())
-
-    def said(one: dict) -> tuple[int | None, bool]:
-        """Tokens, None where it is open; whether it is reasoning."""
-        choice = one["choices"][0]
-        shown = choice.get("text") or choice.get("delta")
-        if choice.get("token_ids"):
-            return len(choice["token_ids"]), False
-        return (1 if shown else None), "reasoning" in choice.get("delta", {})
-
-    seen = [said(one) for one in answer]
-    told = sum(tokens or 0 for tokens, _ in seen)
-    blank = sum(tokens is None for tokens, _ in seen)
-    if count is not None and blank and count == told + blank:
+    if counted == "all":
         seen = [(tokens or 1, thinking) for tokens, thinking in seen]
     read = [place for place, (tokens, _) in zip(number, seen, strict=True) if tokens]
     spoken = [place for place, (tokens, thinking) in zip(number, seen, strict=True) if tokens and not thinking]
@@ -146,7 +152,11 @@ def test_the_ends_are_those_of_the_tokens_with_a_sink_and_without(
     for sink in (None, lambda key, part: taken.append(part)):
         got = flown(reads, batches, sink)
         assert (got.error == "") == bool(read)
-        ends = (read[0], read[-1], sum(t or 0 for (t, _), n in zip(seen, number, strict=True) if n == read[0])) if read else (0, 0, 0)
+        ends = (
+            (read[0], read[-1], sum(t or 0 for (t, _), n in zip(seen, number, strict=True) if n == read[0]))
+            if read
+            else (0, 0, 0)
+        )
         assert (round(got.first_at * 1e9), round(got.last_at * 1e9), got.first_read_tokens) == ends
         if not any(thinking for _, thinking in seen):
             assert got.answered_at == got.first_at
@@ -154,6 +164,17 @@ def test_the_ends_are_those_of_the_tokens_with_a_sink_and_without(
             assert round(got.answered_at * 1e9) == (spoken[0] if spoken else 0)
     assert sum(part.at.size for part in taken) == len(answer)
     assert got.arrivals.at.size == 0
+
+
+@pytest.mark.parametrize("line", [b"\n", b"\r\n", b"\r"])
+@pytest.mark.parametrize("batch", [1, 1000])
+def test_a_stream_byte_by_byte(line: bytes, batch: int) -> None:
+    event = b"data: " + json.dumps(text("a")).encode() + 2 * line
+    head = HEAD + b"\r\n"
+    got = flown([bytes([byte]) for byte in head + 2 * event], [batch] * 1000)
+    first = len(head) + len(event) - len(line) + 1
+    assert got.arrivals.at.tolist() == [first, first + len(event)]
+    assert round(got.headers_at * 1e9) == len(head)
 
 
 @pytest.mark.parametrize(
