@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import struct
 from typing import Any
@@ -77,7 +78,7 @@ def framed(draw: st.DrawFn) -> tuple[list[bytes], list[int]]:
         raw += body
     cuts = sorted(draw(st.sets(st.integers(1, len(raw) - 1), max_size=40)))
     edges = [0, *cuts, len(raw)]
-    reads = [raw[start:end] for start, end in zip(edges, edges[1:], strict=False)]
+    reads = [raw[start:end] for start, end in itertools.pairwise(edges)]
     return reads, [sum(cut < places[end - 1] for cut in cuts) + 1 for end in ends]
 
 
@@ -111,11 +112,12 @@ events = st.lists(
 
 
 def said(one: dict[str, Any]) -> tuple[int | None, bool]:
-    """Tokens, None where it is open; whether it is reasoning."""
+    """Tokens, None where it is open; whether it shows something that is no reasoning."""
     choice = one["choices"][0]
     if choice.get("token_ids"):
-        return len(choice["token_ids"]), False
-    return (1 if choice.get("text") or choice.get("delta") else None), "reasoning" in choice.get("delta", {})
+        return len(choice["token_ids"]), bool(choice["text"])
+    shown = bool(choice.get("text") or choice.get("delta"))
+    return (1 if shown else None), shown and "reasoning" not in choice.get("delta", {})
 
 
 @given(
@@ -144,9 +146,9 @@ def test_the_ends_are_those_of_the_tokens_with_a_sink_and_without(
     if count is not None:
         reads.append(f"data: {json.dumps({'choices': [], 'usage': usage(count)})}\n\n".encode())
     if counted == "all":
-        seen = [(tokens or 1, thinking) for tokens, thinking in seen]
+        seen = [(tokens or 1, spoken) for tokens, spoken in seen]
     read = [place for place, (tokens, _) in zip(number, seen, strict=True) if tokens]
-    spoken = [place for place, (tokens, thinking) in zip(number, seen, strict=True) if tokens and not thinking]
+    spoken = [place for place, (tokens, spoken) in zip(number, seen, strict=True) if tokens and spoken]
 
     taken: list[Arrivals] = []
     for sink in (None, lambda key, part: taken.append(part)):
@@ -158,9 +160,9 @@ def test_the_ends_are_those_of_the_tokens_with_a_sink_and_without(
             else (0, 0, 0)
         )
         assert (round(got.first_at * 1e9), round(got.last_at * 1e9), got.first_read_tokens) == ends
-        if not any(thinking for _, thinking in seen):
+        if not any(one["choices"][0].get("delta", {}).get("reasoning") for one in answer):
             assert got.answered_at == got.first_at
-        elif not blank:
+        else:
             assert round(got.answered_at * 1e9) == (spoken[0] if spoken else 0)
     assert sum(part.at.size for part in taken) == len(answer)
     assert got.arrivals.at.size == 0

@@ -103,10 +103,7 @@ class Flight:
 
     def drained(self, now_ns: int) -> bool:
         """Whether the end that should follow the last event has been waited for long enough: the answer is here."""
-        if not self._done_at or self.complete:
-            return False
-        if now_ns - self._done_at > DRAIN_S * 1e9 or self._received - self._done_bytes > DRAIN_BYTES:
-            self.complete = True
+        self.complete = self.complete or (self._done_at > 0 and now_ns - self._done_at > DRAIN_S * 1e9)
         return self.complete
 
     def parse(self, offset_ns: int) -> None:
@@ -219,6 +216,9 @@ class Flight:
 
     def _bounded(self) -> None:
         """Hold the answer to its bounds."""
+        if self._done_at:
+            self.complete = self._received - self._done_bytes > DRAIN_BYTES
+            return
         silent = self._received - self._heard_bytes
         if len(self._page) > MAX_BODY or silent > MAX_SILENT or self._received > MAX_STREAM:
             raise BrokenStream(f"{self._address.shown} sends an answer without end: this is no answer of a model.")

@@ -11,7 +11,7 @@ import heapq
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Self
 
 import msgspec
 
@@ -44,7 +44,7 @@ Hot = tuple[Callable[..., Any], list[bytes], Callable[[bytes], None], Callable[[
 
 
 class Loop:
-    """Requests to one server.
+    """Requests to one server; a context manager that closes its connections.
 
     Args:
         address: where it is.
@@ -78,6 +78,7 @@ class Loop:
         self._headers = dict(headers)
         self._secret = secret
         self._stall_s = stall_s
+        self._connect_s = min(CONNECT_S, stall_s)
         self._most = most
         self._sink = sink
         self._due: list[tuple[float, int, Order]] = []
@@ -143,6 +144,12 @@ class Loop:
         self._hot.clear()
         self._idle.clear()
         self._poller.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def _launch(self, now: float) -> None:
         """Start what is due."""
@@ -287,7 +294,7 @@ class Loop:
     def _not_opened(self, flight: Flight, error: OSError) -> None:
         if error.errno in _NO_SOCKET:
             self.watch.refused()
-        self._fail(flight, str(unreachable(self._address, error)))
+        self._fail(flight, str(unreachable(self._address, error, self._connect_s)))
 
     def _fail(self, flight: Flight, why: str) -> None:
         flight.fail(why)
@@ -307,8 +314,8 @@ class Loop:
                 continue
             if flight.drained(now):
                 self._finish(line)
-            elif line.connecting and now - line.began > min(CONNECT_S, self._stall_s) * 1e9:
-                self._not_connected(line, TimeoutError())
+            elif line.connecting and now - line.began > self._connect_s * 1e9:
+                self._not_connected(line, TimeoutError(f"nothing came within {self._connect_s:g} s"))
             elif not line.connecting and flight.silent_ns(now) > self._stall_s * 1e9:
                 waited = f"{self._address.shown} sent nothing for {self._stall_s:g} s"
                 flight.fail(f"{waited}: see whether it hangs, or allow more with --timeout.")

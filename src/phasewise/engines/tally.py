@@ -24,8 +24,8 @@ class Ends(NamedTuple):
 class Outcome(NamedTuple):
     """What an answer came to.
 
-    ``arrivals`` are the events that nobody took before, ``ends`` is None without any token, ``answered`` is the time of
-    the first token that is no reasoning, ns; 0 without one.
+    ``arrivals`` are the events that nobody took before, ``ends`` is None without any token, ``answered`` is as
+    `Exchange.answered_at`, ns.
     """
 
     arrivals: Arrivals
