@@ -83,8 +83,8 @@ class Exchange(msgspec.Struct, frozen=True, kw_only=True):
         connect_s: time that opening its connection took; 0 on a kept one.
         headers_at: arrival of the end of the head.
         first_at, last_at: arrival of the first and of the last token.
-        answered_at: arrival of the first token that shows something other than reasoning; 0 where there is none. Without
-            any reasoning it is ``first_at``.
+        answered_at: arrival of the first token that shows something other than reasoning; 0 where there is none;
+            ``first_at`` without any reasoning.
         first_read_tokens: tokens that came in the read of the first.
         ended_at: arrival of the end.
         status: HTTP status; 0 without one.
