@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import resource
 import select
 import socket
@@ -15,7 +16,20 @@ from typing import Any
 import pytest
 from engines_fake import Fake
 from engines_loop import fetch, order, run
-from engines_loopback import CERTIFICATE, END, HANG_UP, RESET, SSE_HEAD, Loopback, Request, Step, chunk, event, stream
+from engines_loopback import (
+    CERTIFICATE,
+    END,
+    HANG_UP,
+    RESET,
+    SSE_HEAD,
+    Loopback,
+    Request,
+    Step,
+    chunk,
+    event,
+    page,
+    stream,
+)
 
 from phasewise.engines import address, line, openai
 from phasewise.engines.exchange import Exchange
@@ -146,6 +160,43 @@ def test_requests_are_sent_when_they_are_due() -> None:
     assert [request.number for request in server.requests] == [1, 2, 3, 4]
 
 
+def test_a_pause_of_the_caller_is_no_stall_of_the_server() -> None:
+    slow = [SSE_HEAD, event(EVENTS[0]), 0.7, *ANSWER[2:]]
+    with Loopback(lambda request: slow) as server, Loop(address.parse(server.url), headers={}, stall_s=0.5) as loop:
+        loop.submit(order(1))
+        loop.step(time.perf_counter() + 0.05)
+        time.sleep(1.2)
+        (got,) = run(loop, [])
+    well(got)
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "said"),
+    [
+        ("401 Unauthorized", {"error": {"message": "bad key"}}, "HTTP 401 (bad key): set PHASEWISE_API_KEY"),
+        ("429 Too Many Requests", {"error": "slow down"}, "the server limits requests for another 7 s"),
+        ("503 Service Unavailable", {"detail": "loading"}, "HTTP 503 (loading): the server is not ready"),
+        ("500 Oops", "<html>", "look at the server's log"),
+    ],
+)
+def test_a_refusal_is_said_with_the_next_step_and_keeps_the_connection(status: str, body: object, said: str) -> None:
+    def script(request: Request) -> list[Step]:
+        return [page(body, status, extra="Retry-After: 7\r\n")] if request.number == 1 else ANSWER
+
+    with Loopback(script) as server, Loop(address.parse(server.url), headers={}, stall_s=5) as loop:
+        (got,) = run(loop, [order(1)])
+        assert said in got.error
+        assert got.status == int(status[:3])
+        well(run(loop, [order(2)])[0])
+
+
+def test_an_interim_answer_is_none() -> None:
+    with Loopback(lambda request: [b"HTTP/1.1 100 Continue\r\n\r\n", 0.05, *ANSWER]) as server:
+        (got,) = fetch(server.url)
+    well(got)
+    assert got.headers_at - got.sent_at > 0.04
+
+
 def test_what_is_broken_off_comes_back_as_it_is() -> None:
     with (
         Loopback(lambda request: [SSE_HEAD, event(EVENTS[0]), 5.0]) as server,
@@ -232,6 +283,20 @@ class TestAddresses:
             self.places(monkeypatch, (socket.AF_INET, nobody), (socket.AF_INET, ("127.0.0.1", server.port)))
             for got in fetch("http://several.invalid", order(1), order(2)):
                 well(got)
+
+    def test_an_address_that_no_route_leads_to_is_passed_over(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """As the first address of a host with IPv6 is on a machine without."""
+        with Loopback(lambda request: ANSWER) as server:
+            nowhere = ("127.0.0.1", server.port)
+            self.places(monkeypatch, (socket.AF_INET6, nowhere[:1]), (socket.AF_INET, nowhere))
+            real = socket.socket.connect_ex
+
+            def connect_ex(self: socket.socket, where: Any) -> int:
+                return errno.ENETUNREACH if self.family == socket.AF_INET6 else real(self, where)
+
+            monkeypatch.setattr(line.socket.socket, "connect_ex", connect_ex)
+            (got,) = fetch("http://several.invalid")
+        well(got)
 
     def test_a_host_of_which_no_address_answers(self, monkeypatch: pytest.MonkeyPatch) -> None:
         with socket.create_server(("127.0.0.1", 0)) as one, socket.create_server(("127.0.0.1", 0)) as two:

@@ -6,6 +6,7 @@ ended, or when the kept bytes grow. So a token's time never depends on our parsi
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 
 import numpy as np
@@ -73,8 +74,8 @@ class Flight:
 
     @property
     def keep(self) -> bool:
-        """Whether its connection may carry another request."""
-        return self.complete and not self.error and self._message.keep and not (self._message.astray or self._surplus)
+        """Whether its connection may carry another request: the whole answer came, be it a refusal, and no more."""
+        return self._message.keep and not (self._message.astray or self._surplus)
 
     @property
     def quiet(self) -> bool:
@@ -232,7 +233,7 @@ class Flight:
             self._done_at, self._done_bytes = int(at[done]), self._received
             events, at, read = events[:done], at[:done], read[:done]
         if events:
-            self._heard_at, self._heard_bytes = int(at[-1]), self._received
+            self._heard_at, self._heard_bytes = time.perf_counter_ns(), self._received
             self._events += len(events)
             found = glance(events, self._secret)
             self._usage, self._finish = found.usage or self._usage, found.finish_reason or self._finish

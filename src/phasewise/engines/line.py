@@ -11,7 +11,7 @@ import time
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from phasewise.engines import stamps
+from phasewise.engines import poller, stamps
 from phasewise.engines.address import Address
 from phasewise.engines.flight import Flight
 from phasewise.engines.tls import Tls
@@ -50,6 +50,7 @@ class Line:
         flight: what it carries; None when it is idle.
         connecting: TCP or TLS is not ready.
         securing: TCP is ready, TLS is not.
+        waits: what the loop waits for at its socket.
         reused: it carried a request before.
         began: ns; when it was opened, or given a request anew.
     """
@@ -63,6 +64,7 @@ class Line:
         self.place = place
         self.flight: Flight | None = None
         self.connecting, self.securing, self.reused = True, False, False
+        self.waits = poller.IN | poller.OUT
         self.began = time.perf_counter_ns()
         self._address = address
         self._out = memoryview(b"")

@@ -19,7 +19,7 @@ from phasewise.engines import poller, stamps
 from phasewise.engines.address import Address
 from phasewise.engines.exchange import Exchange, Order
 from phasewise.engines.flight import Flight, Sink
-from phasewise.engines.line import Line, resolve
+from phasewise.engines.line import Line, Place, resolve
 from phasewise.engines.quiet import no_collection
 from phasewise.engines.selfwatch import SelfWatch
 from phasewise.engines.wire import CONNECT_S, tls_context, unreachable, unsecured
@@ -169,9 +169,9 @@ class Loop:
             try:
                 line = Line(self._address, self._places[0], self._context)
             except OSError as error:
-                self._not_opened(flight, error)
+                self._not_connected(flight, self._places[0], error)
                 return
-            self._poller.register(line.fileno, poller.IN | poller.OUT)
+            self._poller.register(line.fileno, line.waits)
         line.begin(flight, self._headers)
         self._flying[line.fileno] = line
         if not line.connecting:
@@ -189,8 +189,9 @@ class Loop:
             end, poll = int(self._due[0][0] * 1e9), self._poller.poll_sharp
         now, turn = clock(), self._turn
         ancillary: list[tuple[int, int, bytes]] = []
-        while now < end and not self._finished:
-            ready = poll((end - now) * 1e-9)
+        # At least once: what came while nobody stepped is read before anything is called a stall.
+        while True:
+            ready = poll(max(0, end - now) * 1e-9)
             now = clock()
             for fileno, event in ready:
                 stream = hot.get(fileno)
@@ -218,6 +219,8 @@ class Loop:
             if ready and turn & _LOOK == 0:
                 since = stamps.at(ancillary[0][2], self._offset) if ancillary else now
                 self.watch.woke(since, stamped=bool(ancillary))
+            if now >= end or self._finished:
+                break
         self._turn = turn
 
     def _stir(self, fileno: int) -> None:
@@ -234,16 +237,21 @@ class Loop:
 
     def _push(self, line: Line) -> None:
         """Go on connecting and sending; from the first byte sent on, read too: an early refusal may come."""
-        connecting = line.connecting
+        connecting, flight = line.connecting, line.flight
+        assert flight is not None
         try:
             line.push()
-        except (OSError, ValueError) as error:
-            if line.connecting:
-                self._not_connected(line, error)
+        except OSError as error:
+            if connecting:
+                self._drop(line)
+                self._not_connected(flight, line.place, error, securing=line.securing)
                 return
             # A server that refuses early answers and closes before it has read everything: read on.
             line.give_up_sending()
-        self._poller.modify(line.fileno, poller.IN | poller.OUT if line.blocked else poller.IN)
+        waits = poller.IN | poller.OUT if line.blocked else poller.IN
+        if waits != line.waits:
+            line.waits = waits
+            self._poller.modify(line.fileno, waits)
         if not line.connecting:
             self._proved = self._proved or connecting
             self._heat(line)
@@ -277,27 +285,18 @@ class Loop:
         flight.closed()
         self._finish(line)
 
-    def _not_connected(self, line: Line, error: OSError | ValueError) -> None:
+    def _not_connected(self, flight: Flight, place: Place, error: OSError, *, securing: bool = False) -> None:
         """Try the host's next address, if none has worked yet; else the request fails."""
-        flight = line.flight
-        assert flight is not None
-        self._drop(line)
-        if line.place == self._places[0] and len(self._places) > 1 and not self._proved:
-            del self._places[0]
-        if line.place != self._places[0]:
-            self._start(flight.order, fresh=True)
-        elif line.securing or not isinstance(error, OSError):
-            self._fail(flight, str(unsecured(self._address, error)))
-        else:
-            self._not_opened(flight, error)
-
-    def _not_opened(self, flight: Flight, error: OSError) -> None:
-        if error.errno in _NO_SOCKET:
+        no_socket = error.errno in _NO_SOCKET
+        if no_socket:
             self.watch.refused()
-        self._fail(flight, str(unreachable(self._address, error, self._connect_s)))
-
-    def _fail(self, flight: Flight, why: str) -> None:
-        flight.fail(why)
+        elif place == self._places[0] and len(self._places) > 1 and not self._proved:
+            del self._places[0]
+        if place != self._places[0]:
+            self._start(flight.order, fresh=True)
+            return
+        why = unsecured(self._address, error) if securing else unreachable(self._address, error, self._connect_s)
+        flight.fail(str(why))
         self._finished.append(flight.exchange())
 
     def _sweep(self, now: int) -> None:
@@ -315,7 +314,9 @@ class Loop:
             if flight.drained(now):
                 self._finish(line)
             elif line.connecting and now - line.began > self._connect_s * 1e9:
-                self._not_connected(line, TimeoutError(f"nothing came within {self._connect_s:g} s"))
+                late = TimeoutError(f"nothing came within {self._connect_s:g} s")
+                self._drop(line)
+                self._not_connected(flight, line.place, late, securing=line.securing)
             elif not line.connecting and flight.silent_ns(now) > self._stall_s * 1e9:
                 waited = f"{self._address.shown} sent nothing for {self._stall_s:g} s"
                 flight.fail(f"{waited}: see whether it hangs, or allow more with --timeout.")
