@@ -41,7 +41,9 @@ Script = Callable[[Request], Iterable[Step]]
 class Loopback:
     """Serves ``script`` on a free port while its context is open."""
 
-    def __init__(self, script: Script, *, certificate: Path | None = None) -> None:
+    def __init__(
+        self, script: Script, *, certificate: Path | None = None, listener: socket.socket | None = None
+    ) -> None:
         self.requests: list[Request] = []
         self.connections = 0
         self._script = script
@@ -50,7 +52,7 @@ class Loopback:
             self._tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
             self._tls.load_cert_chain(certificate)
         self._leaving = threading.Event()
-        self._listener = socket.create_server(("127.0.0.1", 0))
+        self._listener = listener or socket.create_server(("127.0.0.1", 0))
         self.port = self._listener.getsockname()[1]
         self.url = f"{'https' if self._tls else 'http'}://127.0.0.1:{self.port}"
         self._open: list[socket.socket] = []

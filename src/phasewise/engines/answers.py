@@ -8,6 +8,7 @@ import msgspec
 
 from phasewise.engines import dialect, sse
 from phasewise.engines.base import Answer, Chunk
+from phasewise.engines.exchange import blanks_are
 from phasewise.engines.lines import Lines, framing
 from phasewise.engines.reply import MAX_BODY, Reply
 from phasewise.errors import BrokenStream
@@ -98,23 +99,14 @@ def _chunks(arrivals: list[Arrival], pieces: list[dialect.Piece], completion_tok
         for arrival, piece, count in zip(arrivals, pieces, _counts(pieces), strict=True)
         if piece.shown or piece.blank or piece.ids
     ]
-    verdict = None if completion_tokens is None else _verdict(chunks, completion_tokens)
+    told = [1 if chunk.tokens is None else chunk.tokens for chunk in chunks if not _open(chunk)]
+    verdict = blanks_are(completion_tokens, sum(told), len(chunks) - len(told))
     return [msgspec.structs.replace(chunk, tokens=verdict) if _open(chunk) else chunk for chunk in chunks]
 
 
 def _open(chunk: Chunk) -> bool:
     """Whether nothing in the stream itself says if this chunk is a token."""
     return chunk.empty and chunk.tokens is None
-
-
-def _verdict(chunks: list[Chunk], completion_tokens: int) -> int | None:
-    """What the server's final count makes of the open chunks: a token each (1), none (0), or it cannot tell (None)."""
-    missing = completion_tokens - sum(
-        1 if chunk.tokens is None else chunk.tokens for chunk in chunks if not _open(chunk)
-    )
-    if missing == 0:
-        return 0
-    return 1 if missing == sum(map(_open, chunks)) else None
 
 
 def _counts(pieces: list[dialect.Piece]) -> list[int | None]:

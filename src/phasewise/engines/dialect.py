@@ -132,9 +132,7 @@ def read(data: bytes, secret: str = "") -> Piece:
     try:
         body = _decoder.decode(data)
     except NOT_JSON as error:
-        raise BrokenStream(
-            f"The server sent something that is no chunk of an answer ({error}): is this an OpenAI-compatible endpoint?"
-        ) from None
+        raise no_chunk(error) from None
     if body.error is not None or body.object == "error":
         raise broken_off(data, secret)
     numbers = figures({**(body.timings or {}), **(body.metrics or {}), **(body.stats or {})})
@@ -187,11 +185,19 @@ class Form(msgspec.Struct, frozen=True, kw_only=True):
 
 def figures(said: dict[str, Any]) -> dict[str, float]:
     """Those entries that are numbers, and numbers that can be."""
-    return {key: float(value) for key, value in said.items() if _is_number(value)}
+    return {key: float(value) for key, value in said.items() if is_number(value)}
 
 
-def _is_number(value: object) -> bool:
+def is_number(value: object) -> bool:
+    """Whether ``value``, as JSON gave it, is a number that a float holds exactly."""
     return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 2**53
+
+
+def no_chunk(error: Exception) -> BrokenStream:
+    """The error for an event that is not the JSON of a chunk."""
+    return BrokenStream(
+        f"The server sent something that is no chunk of an answer ({error}): is this an OpenAI-compatible endpoint?"
+    )
 
 
 def broken_off(data: bytes, secret: str = "") -> BrokenStream:

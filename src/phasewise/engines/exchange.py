@@ -12,6 +12,7 @@ from phasewise.engines.dialect import OPENAI, Wire
 from phasewise.engines.glance import BLANK, SHOWN, UNSAID
 
 Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
 
 
 class Order(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,10 +53,15 @@ class Arrivals(msgspec.Struct, frozen=True, kw_only=True):
     kind: NDArray[np.uint8]
 
     @property
-    def are_tokens(self) -> NDArray[np.bool_]:
+    def are_tokens(self) -> Bools:
         """Which of them count as a token: those that show something, and blank ones that a count proves."""
         shown = (self.kind & SHOWN) != 0
         return np.asarray(shown & (self.tokens != 0) | (self.tokens > 0), np.bool_)
+
+    @property
+    def are_open(self) -> Bools:
+        """Blank ones of which nothing in the stream says whether they are tokens; `blanks_are` may."""
+        return np.asarray((self.kind & BLANK != 0) & (self.tokens == UNSAID), np.bool_)
 
 
 def joined(parts: Sequence[Arrivals]) -> Arrivals:
@@ -75,12 +81,13 @@ class Exchange(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         key: the caller's number.
-        due: when it should have been sent.
+        due: when it should have been sent; for an order without a time, when it was submitted.
         sent_at: right before its first byte was written.
         connect_s: time that opening its connection took; 0 on a kept one.
         headers_at: arrival of the end of the head.
         first_at, last_at: arrival of the first and of the last token.
-        answered_at: arrival of the first token that is no reasoning; 0 where there is none.
+        answered_at: arrival of the first token that shows something other than reasoning; 0 where there is none;
+            ``first_at`` without any reasoning.
         first_read_tokens: tokens that came in the read of the first.
         ended_at: arrival of the end.
         status: HTTP status; 0 without one.
@@ -117,6 +124,11 @@ class Exchange(msgspec.Struct, frozen=True, kw_only=True):
     received: int = 0
 
     @property
+    def slip(self) -> float:
+        """By how much the client was late to send it, seconds; to open its connection is no lateness."""
+        return self.sent_at - self.connect_s - self.due
+
+    @property
     def ttft(self) -> float:
         """Send to first token, seconds."""
         return self.first_at - self.sent_at
@@ -133,15 +145,11 @@ class Exchange(msgspec.Struct, frozen=True, kw_only=True):
         return (self.last_at - self.first_at) / (tokens - self.first_read_tokens)
 
 
-def settled(arrivals: Arrivals, completion_tokens: int | None) -> Arrivals:
-    """``arrivals`` with the blank ones decided where the server's final count decides them: a token each, or none."""
-    undecided = (arrivals.kind & BLANK != 0) & (arrivals.tokens == UNSAID)
-    if completion_tokens is None or not undecided.any():
-        return arrivals
-    others = arrivals.tokens[~undecided]
-    missing = completion_tokens - int(np.where(others == UNSAID, 1, others).sum())
-    if missing not in (0, int(undecided.sum())):
-        return arrivals
-    tokens = arrivals.tokens.copy()
-    tokens[undecided] = 1 if missing else 0
-    return msgspec.structs.replace(arrivals, tokens=tokens)
+def blanks_are(completion_tokens: int | None, others: int, blanks: int) -> int | None:
+    """What the server's final count makes of ``blanks`` empty events beside ``others`` tokens.
+
+    A token each (1), none (0), or it cannot tell (None).
+    """
+    if completion_tokens is None or completion_tokens not in (others, others + blanks):
+        return None
+    return int(completion_tokens != others)

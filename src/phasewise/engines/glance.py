@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -41,7 +41,7 @@ class Choice(msgspec.Struct, gc=False):
 class Timings(msgspec.Struct, gc=False):
     """llama.cpp's running count, where it was asked for."""
 
-    predicted_n: float | None = None
+    predicted_n: Any = None
 
 
 class Event(msgspec.Struct, gc=False):
@@ -58,7 +58,7 @@ class Glance(NamedTuple):
     """Of each event its ``kind`` (bits), its token ids and the answer's running token count after it (`UNSAID` where
     there is none); and what closes an answer.
 
-    ``last`` is the whole of the last event that carried usage or timings, for `dialect.read`.
+    ``last`` is the whole of the last event that carried the server's timings, for `dialect.read`.
     """
 
     kinds: list[int]
@@ -86,12 +86,14 @@ def glance(events: Sequence[bytes], secret: str = "") -> Glance:
     usage, finish, last = None, None, None
     for place, event in enumerate(_decoded(events, secret)):
         count = UNSAID
-        if event.timings is not None or event.usage is not None or event.metrics is not None or event.stats is not None:
-            last, usage, count = events[place], event.usage or usage, _running(event)
+        if event.usage is not None or event.timings is not None or event.metrics is not None or event.stats is not None:
+            usage, count = event.usage or usage, _running(event)
+            if event.timings is not None or event.metrics is not None or event.stats is not None:
+                last = events[place]
         running.append(count)
         if not event.choices:
             if count == UNSAID:
-                dialect.read(events[place], secret)  # it may be an error that the server put into the stream
+                dialect.read(events[place], secret)  # raises if it is an error that the server put into the stream
             kinds.append(0)
             ids.append(UNSAID)
             continue
@@ -100,6 +102,7 @@ def glance(events: Sequence[bytes], secret: str = "") -> Glance:
         ids.append(UNSAID if choice.token_ids is None else len(choice.token_ids))
         if choice.finish_reason is not None:
             finish = choice.finish_reason
+            dialect.read(events[place], secret)  # some gateways put an error beside a last choice
     return Glance(kinds, ids, running, usage, finish, last)
 
 
@@ -121,7 +124,7 @@ def of(pieces: Sequence[dialect.Piece], events: Sequence[bytes]) -> Glance:
 def _running(event: Event) -> int:
     if event.usage is not None and event.usage.completion_tokens is not None:
         return event.usage.completion_tokens
-    if event.timings is not None and event.timings.predicted_n is not None:
+    if event.timings is not None and dialect.is_number(event.timings.predicted_n):
         return int(event.timings.predicted_n)
     return UNSAID
 
@@ -132,7 +135,7 @@ def _kind(choice: Choice) -> int:
         return SHOWN
     if delta.reasoning or delta.reasoning_content:
         return SHOWN | THINKING
-    return 0 if delta.role is not None else BLANK
+    return 0 if delta.role is not None and not choice.token_ids else BLANK
 
 
 def _decoded(events: Sequence[bytes], secret: str) -> list[Event]:
@@ -145,4 +148,7 @@ def _decoded(events: Sequence[bytes], secret: str) -> list[Event]:
         return found
     for event in events:
         dialect.read(event, secret)  # says which it is, and what is wrong with it
-    return [_one.decode(event) for event in events]
+    try:
+        return [_one.decode(event) for event in events]
+    except NOT_JSON as error:
+        raise dialect.no_chunk(error) from None

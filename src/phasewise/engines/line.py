@@ -1,4 +1,4 @@
-"""One non-blocking connection of the loop: opening, TLS, sending."""
+"""One non-blocking connection of the loop: opening, TLS, sending, and how it is read."""
 
 from __future__ import annotations
 
@@ -9,78 +9,85 @@ import socket
 import ssl
 import time
 from collections.abc import Mapping
+from typing import Any, NamedTuple
 
-from phasewise.engines import stamps
+from phasewise.engines import poller, stamps
 from phasewise.engines.address import Address
 from phasewise.engines.flight import Flight
-from phasewise.engines.wire import message
-from phasewise.errors import Unreachable
+from phasewise.engines.tls import Tls
+from phasewise.engines.wire import message, unreachable
 
 _UNDERWAY = (errno.EINPROGRESS, errno.EWOULDBLOCK, errno.EALREADY)
+_RECV = 64 * 2**10
 
 
-def resolve(address: Address) -> tuple[int, tuple[str, int]]:
-    """Address family and socket address of a server, looked up once for all its connections.
+class Place(NamedTuple):
+    """A socket address of a server, and its family."""
+
+    family: int
+    where: Any
+
+
+def resolve(address: Address) -> list[Place]:
+    """All socket addresses of a server, in the order in which the system would have them tried.
 
     Raises:
-        Unreachable: its host has no address.
+        Unreachable: its host has none.
     """
     try:
         found = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
     except OSError as error:
-        raise Unreachable(
-            f"The host of {address.shown} has no address ({error.strerror}): check its spelling and the network."
-        ) from None
-    family, _, _, _, where = min(found, key=lambda one: one[0] != socket.AF_INET)
-    return family, where  # type: ignore[return-value]
+        raise unreachable(address, error) from None
+    return list(dict.fromkeys(Place(family, where) for family, _, _, _, where in found))
 
 
 class Line:
     """A connection, and the flight that has it.
 
     Attributes:
+        place: what it is connected to.
         fileno: of its socket.
         flight: what it carries; None when it is idle.
         connecting: TCP or TLS is not ready.
-        writing: the loop waits until it can be written to.
-        stamped: the kernel stamps what it receives.
+        securing: TCP is ready, TLS is not.
+        waits: what the loop waits for at its socket.
         reused: it carried a request before.
-        began: ns; when it was given its flight.
+        began: ns; when it was opened, or given a request anew.
     """
 
-    def __init__(self, address: Address, where: tuple[int, tuple[str, int]], *, insecure: bool) -> None:
-        self._address = address
-        self._family, self._where = where
-        self._insecure = insecure
-        self._out = memoryview(b"")
-        self.flight: Flight | None = None
-        self.connecting = True
-        self.writing = self.reused = self.stamped = False
-        self.began = 0
-        self.fileno = -1
-
-    def open(self) -> None:
+    def __init__(self, address: Address, place: Place, context: ssl.SSLContext | None) -> None:
         """Start to connect.
 
         Raises:
             OSError: no socket, or the address is refused at once.
         """
+        self.place = place
+        self.flight: Flight | None = None
+        self.connecting, self.securing, self.reused = True, False, False
+        self.waits = poller.IN | poller.OUT
         self.began = time.perf_counter_ns()
-        self.socket: socket.socket = socket.socket(self._family, socket.SOCK_STREAM)
+        self._address = address
+        self._out = memoryview(b"")
+        self._request = b""
+        self._tls = Tls(context, address.host) if context is not None else None
+        self._socket = socket.socket(place.family, socket.SOCK_STREAM)
         try:
-            self.socket.setblocking(False)
-            self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            self.stamped = self._address.scheme == "http" and hasattr(self.socket, "recvmsg_into")
-            if self.stamped:
-                stamps.enable(self.socket)
-            if (code := self.socket.connect_ex(self._where)) not in (0, *_UNDERWAY):
+            self._socket.setblocking(False)
+            self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            stamps.enable(self._socket)
+            if (code := self._socket.connect_ex(place.where)) not in (0, *_UNDERWAY):
                 raise OSError(code, os.strerror(code))
-            if self._address.scheme == "https":
-                self._secure()
         except OSError:
-            self.socket.close()
+            self._socket.close()
             raise
-        self.fileno = self.socket.fileno()
+        self.fileno = self._socket.fileno()
+        self.receive = self._socket.recvmsg if self._tls is None else self._unseal
+        """As ``socket.recvmsg``; BlockingIOError also when TLS has not enough to give anything."""
+
+    @property
+    def blocked(self) -> bool:
+        """Whether it waits until it can be written to."""
+        return bool(self._out) or (self.connecting and not self.securing)
 
     def begin(self, flight: Flight, headers: Mapping[str, str]) -> None:
         """Take a request; `push` sends it."""
@@ -90,7 +97,7 @@ class Line:
         if self.reused:
             self.began = time.perf_counter_ns()
         accept = {"Accept": "text/event-stream"}
-        self._out = memoryview(message(self._address, "POST", order.path, order.body, {**headers, **accept}))
+        self._request = message(self._address, "POST", order.path, order.body, {**headers, **accept})
 
     def push(self) -> bool:
         """Go on with connecting and sending; True when all is sent.
@@ -102,15 +109,12 @@ class Line:
             return False
         assert self.flight is not None
         if not self.flight.sent_at:
+            request, self._request = self._request, b""
+            self._out = memoryview(self._tls.seal(request) if self._tls is not None else request)
             self.flight.sent_at = time.perf_counter_ns()
             if not self.reused:
                 self.flight.connect_ns = self.flight.sent_at - self.began
-        try:
-            while self._out:
-                self._out = self._out[self.socket.send(self._out) :]
-        except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
-            return False
-        return True
+        return self._sent()
 
     def give_up_sending(self) -> None:
         """Send no more of the request."""
@@ -119,8 +123,8 @@ class Line:
     def alive(self) -> bool:
         """Whether an idle connection is still open and silent."""
         try:
-            self.socket.recv(1)
-        except (BlockingIOError, ssl.SSLWantReadError):
+            self._socket.recv(1)
+        except BlockingIOError:
             return True
         except OSError:
             pass
@@ -129,28 +133,52 @@ class Line:
     def close(self) -> None:
         """Close the socket."""
         with contextlib.suppress(OSError):
-            self.socket.close()
+            self._socket.close()
 
-    def _connected(self) -> bool:
-        if code := self.socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
-            raise OSError(code, os.strerror(code))
+    def _sent(self) -> bool:
         try:
-            self.socket.getpeername()
-        except OSError:
+            while self._out:
+                self._out = self._out[self._socket.send(self._out) :]
+        except BlockingIOError:
             return False
-        if isinstance(self.socket, ssl.SSLSocket):
-            try:
-                self.socket.do_handshake()
-            except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
-                return False
-        self.connecting = False
         return True
 
-    def _secure(self) -> None:
-        context = ssl.create_default_context()
-        if self._insecure:
-            context.check_hostname = False
-            context.verify_mode = ssl.CERT_NONE
-        self.socket = context.wrap_socket(
-            self.socket, server_hostname=self._address.host, do_handshake_on_connect=False
-        )
+    def _connected(self) -> bool:
+        if not self.securing:
+            if code := self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
+                raise OSError(code, os.strerror(code))
+            try:
+                self._socket.getpeername()
+            except OSError:
+                return False
+        self.securing = self._tls is not None
+        if self._tls is not None and not self._shaken(self._tls):
+            return False
+        self.connecting = self.securing = False
+        return True
+
+    def _shaken(self, tls: Tls) -> bool:
+        received = b""
+        while self._sent():
+            done = tls.shake(received)
+            self._out = memoryview(tls.pending())
+            if done:
+                return self._sent()
+            if not self._sent():
+                return False
+            try:
+                received = self._socket.recv(_RECV)
+            except BlockingIOError:
+                return False
+            if not received:
+                raise ConnectionResetError(errno.ECONNRESET, "closed while TLS was agreed on")
+        return False
+
+    def _unseal(self, size: int, room: int) -> tuple[bytes, Any, int, Any]:
+        assert self._tls is not None
+        data, ancillary, flags, where = self._socket.recvmsg(size, room)
+        if data:
+            data = self._tls.unseal(data)
+            if not data:
+                raise BlockingIOError
+        return data, ancillary, flags, where

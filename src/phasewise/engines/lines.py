@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import accumulate
+
 from phasewise.engines import sse
 from phasewise.engines.dialect import Wire
 from phasewise.errors import BrokenStream
@@ -19,31 +21,26 @@ class Lines:
     def __init__(self) -> None:
         self._rest = bytearray()
 
-    @property
-    def pending(self) -> bool:
-        """Whether a part of a line waits for the rest."""
-        return bool(self._rest)
-
     def feed(self, data: bytes) -> list[sse.Event]:
         """Take the next bytes and return the lines that they complete, as events without a name.
 
         Raises:
             BrokenStream: a line over ``sse.MAX_EVENT`` bytes.
         """
-        return [sse.Event(b"", line) for line in self.data(data)]
+        return [sse.Event(b"", line) for line in self.cut(data)[0]]
 
-    def data(self, data: bytes) -> list[bytes]:
-        """The same without the events around the lines."""
-        if b"\n" not in data:
-            self._rest += data
-            if len(self._rest) > sse.MAX_EVENT:
-                raise BrokenStream(
-                    f"The stream holds a line over {sse.MAX_EVENT >> 20} MiB: this is no answer of a model."
-                )
-            return []
-        *lines, rest = (bytes(self._rest) + data).split(b"\n")
-        self._rest = bytearray(rest)
-        return [line for line in map(bytes.strip, lines) if line]
+    def cut(self, data: bytes) -> tuple[list[bytes], list[int]]:
+        """The lines that ``data`` completes, and how many bytes of it each needed to be complete."""
+        *whole, rest = data.split(b"\n")
+        ends = list(accumulate(len(line) + 1 for line in whole))
+        if whole:
+            whole[0] = bytes(self._rest) + whole[0]
+            self._rest.clear()
+        self._rest += rest
+        if len(self._rest) > sse.MAX_EVENT:
+            raise BrokenStream(f"The stream holds a line over {sse.MAX_EVENT >> 20} MiB: this is no answer of a model.")
+        kept = [(line.strip(), end) for line, end in zip(whole, ends, strict=True) if line.strip()]
+        return [line for line, _ in kept], [end for _, end in kept]
 
     def finish(self) -> list[sse.Event]:
         """Return what the end of the stream completes."""

@@ -6,36 +6,30 @@ stamp lie one poll and one recvmsg, whatever the number of streams, and the kern
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import heapq
-import select
-import ssl
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Self
 
-from phasewise.engines import stamps
+import msgspec
+
+from phasewise.engines import poller, stamps
 from phasewise.engines.address import Address
 from phasewise.engines.exchange import Exchange, Order
 from phasewise.engines.flight import Flight, Sink
-from phasewise.engines.line import Line, resolve
+from phasewise.engines.line import Line, Place, resolve
 from phasewise.engines.quiet import no_collection
 from phasewise.engines.selfwatch import SelfWatch
+from phasewise.engines.wire import CONNECT_S, tls_context, unreachable, unsecured
 
 _RECV = 64 * 2**10
-_SHORT, _LONG = 8, 16 * 2**10
-"""Bytes: a shorter read may be the end of a body, a longer one is not kept but parsed."""
+_SHORT, _LONG = 8, 4 * 2**10
+"""Bytes: a shorter read may be the end of a body; a longer one is not kept but parsed, so that kept ones stay small."""
 
 _SWEEP_NS = 200_000_000
-"""Every so often all flights are looked at: ends that the quick test missed, stalls, faults."""
-
-_OFFSET_NS = 1_000_000_000
-"""The offset between the clocks is taken anew this often."""
-
-_SPIN_NS = 1_500_000
-"""epoll counts in milliseconds: the last of them before something is due is waited out by polling."""
+"""Every so often all flights are looked at: ends that the quick test missed, stalls, and the clocks' offset."""
 
 _LOOK = 15
 """The client looks at its own lateness at one poll in 16."""
@@ -43,12 +37,14 @@ _LOOK = 15
 _TAIL = b"0\r\n\r\n"
 """How a chunked body ends, unless it has trailers."""
 
+_NO_SOCKET = (errno.EMFILE, errno.ENFILE, errno.EADDRNOTAVAIL)
+
 Hot = tuple[Callable[..., Any], list[bytes], Callable[[bytes], None], Callable[[bytes | int], None], int]
-"""Of a stream that is only being received: how to read, what is kept, where reads and stamps go, when to parse."""
+"""Of a stream that is being received: how to read, what is kept, where reads and stamps go, when to parse."""
 
 
 class Loop:
-    """Requests to one server.
+    """Requests to one server; a context manager that closes its connections.
 
     Args:
         address: where it is.
@@ -58,6 +54,9 @@ class Loop:
         stall_s: seconds without an event after which a request counts as stalled.
         most: connections that may be open at once; more requests wait, and their delay is the client's.
         sink: takes events as they come, so that none are kept.
+
+    Raises:
+        Unreachable: the server's host has no address.
     """
 
     def __init__(
@@ -73,10 +72,13 @@ class Loop:
     ) -> None:
         self.watch = SelfWatch()
         self._address = address
+        self._places = resolve(address)
+        self._proved = False
+        self._context = tls_context(insecure=insecure) if address.scheme == "https" else None
         self._headers = dict(headers)
         self._secret = secret
-        self._insecure = insecure
-        self._stall_ns = int(stall_s * 1e9)
+        self._stall_s = stall_s
+        self._connect_s = min(CONNECT_S, stall_s)
         self._most = most
         self._sink = sink
         self._due: list[tuple[float, int, Order]] = []
@@ -84,11 +86,10 @@ class Loop:
         self._hot: dict[int, Hot] = {}
         self._idle: deque[Line] = deque()
         self._finished: list[Exchange] = []
-        self._poll = select.epoll()
-        self._count = 0
+        self._poller = poller.Poller()
+        self._count = self._turn = 0
         self._offset = stamps.offset()
-        self._swept = self._offset_at = time.perf_counter_ns()
-        self._where = resolve(address)
+        self._swept = time.perf_counter_ns()
 
     @property
     def in_flight(self) -> int:
@@ -101,8 +102,10 @@ class Loop:
         return len(self._due)
 
     def submit(self, order: Order) -> None:
-        """Send ``order`` when it is due."""
+        """Send ``order`` when it is due; one without a time is due now."""
         self._count += 1
+        if not order.due:
+            order = msgspec.structs.replace(order, due=time.perf_counter())
         heapq.heappush(self._due, (order.due, self._count, order))
 
     def cancel(self) -> list[Exchange]:
@@ -121,13 +124,13 @@ class Loop:
 
         Nothing raises for what a server does: a request that failed says why in its ``error``.
         """
-        with no_collection():
+        with no_collection(), self.watch.working():
             while True:
                 now = time.perf_counter()
                 self._launch(now)
                 if self._finished or now >= until:
                     break
-                self._receive(int(self._next(until) * 1e9))
+                self._receive(until)
                 if time.perf_counter_ns() - self._swept > _SWEEP_NS:
                     self._sweep(time.perf_counter_ns())
         done, self._finished = self._finished, []
@@ -138,64 +141,69 @@ class Loop:
         for line in (*self._flying.values(), *self._idle):
             line.close()
         self._flying.clear()
+        self._hot.clear()
         self._idle.clear()
-        self._poll.close()
+        self._poller.close()
 
-    def _next(self, until: float) -> float:
-        """When something other than receiving is to be done."""
-        then = min(until, (self._swept + _SWEEP_NS) * 1e-9)
-        return min(then, self._due[0][0]) if self._due and self.in_flight < self._most else then
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def _launch(self, now: float) -> None:
         """Start what is due."""
         while self._due and self._due[0][0] <= now and len(self._flying) < self._most:
             order = heapq.heappop(self._due)[2]
-            self._start(Flight(order, self._address, self._secret, self._sink), fresh=order.fresh)
+            self._start(order, fresh=order.fresh)
 
-    def _start(self, flight: Flight, *, fresh: bool) -> None:
+    def _start(self, order: Order, *, fresh: bool) -> None:
+        """Send ``order`` on a connection that is idle, else on one of its own."""
+        flight = Flight(order, self._address, self._secret, self._sink)
         while self._idle and not fresh:
             line = self._idle.pop()
             if line.alive():
                 break
             self._drop(line)
         else:
-            line = Line(self._address, self._where, insecure=self._insecure)
             try:
-                line.open()
+                line = Line(self._address, self._places[0], self._context)
             except OSError as error:
-                flight.fail(_no_connection(self._address, error))
-                self._finished.append(flight.exchange())
+                self._not_connected(flight, self._places[0], error)
                 return
-            self._poll.register(line.fileno, select.EPOLLIN | select.EPOLLOUT)
-            line.writing = True
+            self._poller.register(line.fileno, line.waits)
         line.begin(flight, self._headers)
         self._flying[line.fileno] = line
         if not line.connecting:
-            self._write(line)
+            self._push(line)
 
-    def _receive(self, until: int) -> None:
-        """Receive until ``until`` (ns) or until an answer is complete.
+    def _receive(self, until: float) -> None:
+        """Receive until ``until``, until something is due or to be swept, or until an answer is complete.
 
         This is the hot path: a dictionary, a system call and two appends per read.
         """
-        poll, hot, size, room, tail = self._poll.poll, self._hot, _RECV, stamps.ROOM, _TAIL
-        clock = time.perf_counter_ns
-        now, turn = clock(), 0
-        nothing: list[tuple[int, int, bytes]] = []
-        while now < until and not self._finished:
-            wait = (until - now - _SPIN_NS) * 1e-9
-            ready = poll(wait if wait > 0 else 0)
+        hot, size, room, tail, out = self._hot, _RECV, stamps.ROOM, _TAIL, poller.OUT
+        clock, poll = time.perf_counter_ns, self._poller.poll
+        end = min(int(until * 1e9), self._swept + _SWEEP_NS)
+        if self._due and self.in_flight < self._most and self._due[0][0] * 1e9 < end:
+            end, poll = int(self._due[0][0] * 1e9), self._poller.poll_sharp
+        now, turn = clock(), self._turn
+        ancillary: list[tuple[int, int, bytes]] = []
+        # At least once: what came while nobody stepped is read before anything is called a stall.
+        while True:
+            ready = poll(max(0, end - now) * 1e-9)
             now = clock()
-            ancillary = nothing
             for fileno, event in ready:
                 stream = hot.get(fileno)
                 if stream is None:
-                    self._stir(fileno, event, now)
+                    self._stir(fileno)
                     continue
                 receive, reads, keep, mark, patience = stream
                 try:
                     data, ancillary, _, _ = receive(size, room)
                 except BlockingIOError:
+                    if event & out:
+                        self._push(self._flying[fileno])
                     continue
                 except OSError:
                     data = b""
@@ -208,122 +216,122 @@ class Loop:
                 if length < _SHORT or length > _LONG or data.endswith(tail) or len(reads) > patience:
                     self._parse(self._flying[fileno])
             turn += 1
-            if ancillary and turn & _LOOK == 0:
-                self.watch.woke(ancillary[0][2], self._offset)
+            if ready and turn & _LOOK == 0:
+                since = stamps.at(ancillary[0][2], self._offset) if ancillary else now
+                self.watch.woke(since, stamped=bool(ancillary))
+            if now >= end or self._finished:
+                break
+        self._turn = turn
 
-    def _stir(self, fileno: int, event: int, now: int) -> None:
-        """A connection that is not simply receiving: opening, sending, TLS, or one that nobody uses."""
+    def _stir(self, fileno: int) -> None:
+        """A connection that is not simply receiving: it opens, or nobody uses it and the server closes it or talks."""
         line = self._flying.get(fileno)
-        if line is None:
-            self._forget(fileno)
-        elif line.writing and event & ~select.EPOLLIN:
-            self._write(line)
-        elif not line.stamped:
-            self._secure_read(line, now)
+        if line is not None:
+            self._push(line)
+            return
+        for idle in self._idle:
+            if idle.fileno == fileno:
+                self._idle.remove(idle)
+                self._drop(idle)
+                return
+
+    def _push(self, line: Line) -> None:
+        """Go on connecting and sending; from the first byte sent on, read too: an early refusal may come."""
+        connecting, flight = line.connecting, line.flight
+        assert flight is not None
+        try:
+            line.push()
+        except OSError as error:
+            if connecting:
+                self._drop(line)
+                self._not_connected(flight, line.place, error, securing=line.securing)
+                return
+            # A server that refuses early answers and closes before it has read everything: read on.
+            line.give_up_sending()
+        waits = poller.IN | poller.OUT if line.blocked else poller.IN
+        if waits != line.waits:
+            line.waits = waits
+            self._poller.modify(line.fileno, waits)
+        if not line.connecting:
+            self._proved = self._proved or connecting
+            self._heat(line)
+
+    def _heat(self, line: Line) -> None:
+        """Read ``line`` by the hot path."""
+        flight = line.flight
+        assert flight is not None
+        reads, marks = flight.reads, flight.marks
+        self._hot[line.fileno] = (line.receive, reads, reads.append, marks.append, flight.patience)
 
     def _parse(self, line: Line) -> None:
         flight = line.flight
         assert flight is not None
-        self.watch.took(len(flight.marks))
+        self.watch.took(len(flight.reads))
         flight.parse(self._offset)
         if flight.complete:
             self._finish(line)
-
-    def _secure_read(self, line: Line, now: int) -> None:
-        """Read everything that TLS has; there is no stamp but ours."""
-        flight = line.flight
-        assert flight is not None
-        while True:
-            try:
-                data = line.socket.recv(_RECV)
-            except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
-                break
-            except OSError:
-                data = b""
-            if not data:
-                self._hung_up(line)
-                return
-            flight.reads.append(data)
-            flight.marks.append(now)
-            if len(flight.reads) > flight.patience:
-                break
-        if flight.reads:
-            self._parse(line)
+        else:
+            self._heat(line)
 
     def _hung_up(self, line: Line) -> None:
         """The server closed the connection."""
         flight = line.flight
         assert flight is not None
-        if flight.reads:
-            flight.parse(self._offset)
-        if line.reused and flight.quiet and not flight.complete:
+        flight.parse(self._offset)
+        if line.reused and flight.quiet:
             self._drop(line)
-            flight.sent_at = 0
-            self._start(Flight(flight.order, self._address, self._secret, self._sink), fresh=True)
+            self._start(flight.order, fresh=True)
             return
         flight.closed()
         self._finish(line)
 
-    def _write(self, line: Line) -> None:
-        """Go on connecting and sending; once all is sent, only reading is waited for."""
-        try:
-            if not line.push():
-                if not line.writing:
-                    line.writing = True
-                    self._poll.modify(line.fileno, select.EPOLLIN | select.EPOLLOUT)
-                return
-        except OSError as error:
-            flight = line.flight
-            if flight is not None and line.connecting:
-                flight.fail(_no_connection(self._address, error))
-                self._finish(line)
-                return
-            # A server that refuses early answers and closes before it has read everything: read on.
-            line.give_up_sending()
-        if line.writing:
-            line.writing = False
-            self._poll.modify(line.fileno, select.EPOLLIN)
-        flight = line.flight
-        if line.stamped and flight is not None:
-            self._hot[line.fileno] = (
-                line.socket.recvmsg,
-                flight.reads,
-                flight.reads.append,
-                flight.marks.append,
-                flight.patience,
-            )
+    def _not_connected(self, flight: Flight, place: Place, error: OSError, *, securing: bool = False) -> None:
+        """Try the host's next address, if none has worked yet; else the request fails."""
+        no_socket = error.errno in _NO_SOCKET
+        if no_socket:
+            self.watch.refused()
+        elif place == self._places[0] and len(self._places) > 1 and not self._proved:
+            del self._places[0]
+        if place != self._places[0]:
+            self._start(flight.order, fresh=True)
+            return
+        why = unsecured(self._address, error) if securing else unreachable(self._address, error, self._connect_s)
+        flight.fail(str(why))
+        self._finished.append(flight.exchange())
 
     def _sweep(self, now: int) -> None:
-        """Parse what lies about, notice stalls, take the clocks' offset again."""
+        """Parse what lies about, notice what takes too long, take the clocks' offset again."""
         self._swept = now
-        if now - self._offset_at > _OFFSET_NS:
-            self._offset, self._offset_at = stamps.offset(), now
+        offset = stamps.offset()
+        self.watch.clock_moved(offset - self._offset)
         for line in list(self._flying.values()):
             flight = line.flight
-            if flight is None:
-                continue
+            assert flight is not None
             if flight.overdue(now, self._offset):
                 self._parse(line)
-            if (
-                not flight.complete
-                and not flight.reads
-                and now - max(flight.heard, flight.sent_at, line.began) > self._stall_ns
-            ):
-                seconds = f"{self._stall_ns * 1e-9:g} s"
-                flight.fail(
-                    f"{self._address.shown} sent nothing for {seconds}: see if it hangs, or allow more with --timeout."
-                )
+            if flight.complete:
+                continue
+            if flight.drained(now):
                 self._finish(line)
+            elif line.connecting and now - line.began > self._connect_s * 1e9:
+                late = TimeoutError(f"nothing came within {self._connect_s:g} s")
+                self._drop(line)
+                self._not_connected(flight, line.place, late, securing=line.securing)
+            elif not line.connecting and flight.silent_ns(now) > self._stall_s * 1e9:
+                waited = f"{self._address.shown} sent nothing for {self._stall_s:g} s"
+                flight.fail(f"{waited}: see whether it hangs, or allow more with --timeout.")
+                self._finish(line)
+        self._offset = offset
 
     def _finish(self, line: Line) -> None:
         """Hand the answer on; keep the connection if it may be used again."""
         flight = line.flight
         assert flight is not None
-        self._flying.pop(line.fileno, None)
-        self._hot.pop(line.fileno, None)
         self._finished.append(flight.exchange())
         line.flight = None
-        if flight.keep and not flight.order.fresh and not line.writing:
+        if flight.keep and not flight.order.fresh and not line.blocked:
+            self._flying.pop(line.fileno, None)
+            self._hot.pop(line.fileno, None)
             self._idle.append(line)
         else:
             self._drop(line)
@@ -331,26 +339,5 @@ class Loop:
     def _drop(self, line: Line) -> None:
         self._flying.pop(line.fileno, None)
         self._hot.pop(line.fileno, None)
-        with contextlib.suppress(OSError, ValueError, KeyError):
-            self._poll.unregister(line.fileno)
+        self._poller.drop(line.fileno)
         line.close()
-
-    def _forget(self, fileno: int) -> None:
-        """A kept connection stirs: the server closes it, or talks unasked."""
-        for line in self._idle:
-            if line.fileno == fileno:
-                self._idle.remove(line)
-                self._drop(line)
-                return
-
-
-def _no_connection(address: Address, error: OSError) -> str:
-    if isinstance(error, ssl.SSLError):
-        return f"{address.shown} did not agree on TLS ({error.reason or error}): give --insecure, or write http://."
-    if error.errno == errno.ECONNREFUSED:
-        return f"Nothing listens at {address.shown} (connection refused): start the server or correct the port."
-    if error.errno in (errno.EMFILE, errno.ENFILE):
-        return "This process may open no more sockets: raise the limit with `ulimit -n`, or ask for fewer at once."
-    if error.errno == errno.EADDRNOTAVAIL:
-        return "No local port is free for another connection: keep connections open, or send fewer at once."
-    return f"No connection to {address.shown} ({error.strerror or error}): check the address and the network."

@@ -18,12 +18,13 @@ class Message:
         headers: by lower-case name; of repeated ones, all, joined by a comma.
         has_head: the head is complete.
         complete: the whole body has come.
+        size: bytes of body so far.
         keep: the connection may carry another request.
         astray: a second answer followed the first: nothing on such a connection can be trusted.
     """
 
     def __init__(self, where: str) -> None:
-        self.status = 0
+        self.status = self.size = 0
         self.headers: dict[str, str] = {}
         self.has_head = self.complete = self.keep = self.astray = False
         self._where = where
@@ -101,6 +102,7 @@ class Message:
         """Take body bytes."""
         if not self.complete:
             self._parts.append(data)
+            self.size += len(data)
 
     def on_message_complete(self) -> None:
         """Take the end of the body."""

@@ -59,6 +59,7 @@ class Reply:
         self._number = 0
         self._received = 0
         self._message = Message(where)
+        self._broken: EngineError | None = None
         self._stamped = not isinstance(opened, ssl.SSLSocket)
         self._offset = stamps.offset() if self._stamped else 0
 
@@ -94,6 +95,8 @@ class Reply:
                 if self._received:
                     raise Unreachable(f"{self._where} broke off inside the head of its answer: look at its log.")
                 raise Silence("end of stream")
+            if self._broken is not None and not self._message.has_head:
+                raise self._broken
             self.headers_at = at
 
     def progress(self) -> None:
@@ -114,6 +117,8 @@ class Reply:
                 return
             if data := self._message.take():
                 yield Read(at, self._number, data)
+            if self._broken is not None:
+                raise self._broken
             if self.complete:
                 if not self._message.keep:
                     self._close()
@@ -135,7 +140,7 @@ class Reply:
         self._until = time.perf_counter() + DRAIN_S
         most = self._received + DRAIN_BYTES
         with contextlib.suppress(EngineError):
-            while not self.complete and self._received < most:
+            while not self.complete and self._broken is None and self._received < most:
                 # Before the limit, always: at it, _receive gives up.
                 self._socket.settimeout(max(1e-3, self._until - time.perf_counter()))
                 if self._receive() is None:
@@ -165,9 +170,11 @@ class Reply:
         self._received += size
         try:
             self._message.feed(self._view[:size])
-        except EngineError:
+        except EngineError as error:
+            # What came before it in the same read is given first: the answer may be in it.
             self._close()
-            raise
+            self._broken = error
+            return at
         if self._message.astray:
             self._close()
         if at > self._until and not self.complete:

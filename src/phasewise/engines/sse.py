@@ -8,12 +8,16 @@ of the stream cuts off before its blank line still counts, and a line ``error: .
 from __future__ import annotations
 
 import re
+from itertools import accumulate
 from typing import NamedTuple
 
 from phasewise.errors import BrokenStream
 
 MAX_EVENT = 16 * 2**20
 """Bytes that one event may hold; more is no answer of a language model."""
+
+_SHORT = 64 * 2**10
+"""Bytes of an event begun: a longer one is not copied again with every read."""
 
 _LINE_END = re.compile(rb"\r\n|\n|\r")
 
@@ -44,51 +48,37 @@ class Parser:
         Raises:
             BrokenStream: an event over ``MAX_EVENT`` bytes.
         """
-        if self._skip_lf and data:
-            # A CR ended the last line at once; if an LF follows, it belonged to it.
-            data, self._skip_lf = data.removeprefix(b"\n"), False
-        buffer = self._buffer
-        buffer += data
-        events: list[Event] = []
-        start = 0
-        while found := _LINE_END.search(buffer, max(start, self._searched)):
-            self._line(bytes(buffer[start : found.start()]), events)
-            start = found.end()
-            self._skip_lf = start == len(buffer) and found[0] == b"\r"
-        del buffer[:start]
-        self._searched = len(buffer)
-        if len(buffer) + self._size > MAX_EVENT:
-            raise BrokenStream(f"The stream holds an event over {MAX_EVENT >> 20} MiB: this is no answer of a model.")
-        return events
+        return [event for event, _ in self._feed(data)]
 
-    @property
-    def pending(self) -> bool:
-        """Whether a part of an event waits for the rest."""
-        return bool(self._buffer or self._data or self._first)
+    def cut(self, data: bytes) -> tuple[list[bytes], list[int]]:
+        """The data of the events that ``data`` completes, and how many bytes of it each needed to be complete.
 
-    def data(self, body: bytes) -> list[bytes]:
-        """The data of the events that the next bytes complete; quick for what LLM servers send, a line of data each.
-
-        An event by which the server breaks its answer off is left in ``broken``.
+        It is quick for what LLM servers send, a line of data and a blank one each. An event by which the server breaks
+        its answer off is left in ``broken``, and what follows it is dropped.
 
         Raises:
             BrokenStream: as ``feed``.
         """
-        if not self._data and not self._name:
-            whole = bytes(self._buffer) + body if self._buffer else body
+        if not self._data and not self._name and len(self._buffer) < _SHORT:
+            whole = bytes(self._buffer) + data if self._buffer else data
             end = whole.rfind(b"\n\n")
             if end > 0 and whole.startswith(b"data: ") and b"\r" not in whole:
                 events = whole[6:end].split(b"\n\ndata: ")
                 if whole.count(b"\n", 0, end) == 2 * len(events) - 2:
+                    before = len(self._buffer)
                     self._buffer = bytearray(whole[end + 2 :])
                     self._first = self._skip_lf = False
                     self._searched = 0
-                    return events
-        found = self.feed(body)
-        for event in found:
+                    # Of each event, what is not its data: "data: " and two line ends.
+                    return events, list(accumulate((len(event) + 8 for event in events), initial=-before))[1:]
+        found, ends = [], []
+        for event, end in self._feed(data):
             if event.name == b"error":
                 self.broken = event.data
-        return [event.data for event in found]
+                break
+            found.append(event.data)
+            ends.append(end)
+        return found, ends
 
     def finish(self) -> list[Event]:
         """Return what the end of the stream completes."""
@@ -98,6 +88,31 @@ class Parser:
             self._buffer.clear()
         self._line(b"", events)
         return events
+
+    def _feed(self, data: bytes) -> list[tuple[Event, int]]:
+        """Events, and the bytes of ``data`` that completed each."""
+        skipped = 0
+        if self._skip_lf and data:
+            # A CR ended the last line at once; if an LF follows, it belonged to it.
+            skipped = int(data.startswith(b"\n"))
+            data, self._skip_lf = data[skipped:], False
+        buffer = self._buffer
+        before = len(buffer) - skipped
+        buffer += data
+        events: list[Event] = []
+        ends: list[int] = []
+        start = 0
+        while found := _LINE_END.search(buffer, max(start, self._searched)):
+            self._line(bytes(buffer[start : found.start()]), events)
+            start = found.end()
+            if len(events) > len(ends):
+                ends.append(found.start() + 1 - before)  # the first byte of a line's end ends it
+            self._skip_lf = start == len(buffer) and found[0] == b"\r"
+        del buffer[:start]
+        self._searched = len(buffer)
+        if len(buffer) + self._size > MAX_EVENT:
+            raise BrokenStream(f"The stream holds an event over {MAX_EVENT >> 20} MiB: this is no answer of a model.")
+        return list(zip(events, ends, strict=True))
 
     def _line(self, line: bytes, events: list[Event]) -> None:
         if self._first:

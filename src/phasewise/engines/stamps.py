@@ -54,9 +54,14 @@ def stamp(ancillary: bytes, offset_ns: int) -> int:
     return int(seconds) * 1_000_000_000 + int(nanoseconds) - offset_ns
 
 
+def at(mark: bytes | int, offset_ns: int) -> int:
+    """``perf_counter_ns`` of a read, given as recvmsg's stamp or as our own."""
+    return mark if isinstance(mark, int) else stamp(mark, offset_ns)
+
+
 def stamps(marks: list[bytes | int], offset_ns: int) -> NDArray[np.int64]:
     """``perf_counter_ns`` of some reads, each given as recvmsg's stamp or as our own."""
     if not all(type(mark) is bytes for mark in marks):
-        return np.array([mark if isinstance(mark, int) else stamp(mark, offset_ns) for mark in marks], np.int64)
+        return np.array([at(mark, offset_ns) for mark in marks], np.int64)
     both = np.frombuffer(b"".join(marks), np.int64).reshape(-1, 2)  # type: ignore[arg-type]
     return np.asarray(both[:, 0] * 1_000_000_000 + both[:, 1] - offset_ns, np.int64)

@@ -7,6 +7,7 @@ token as a client gets, with no event loop, pool or decoder between.
 from __future__ import annotations
 
 import contextlib
+import errno
 import socket
 import ssl
 from collections.abc import Mapping
@@ -18,6 +19,9 @@ from phasewise.engines.reply import Reply, Silence
 from phasewise.errors import EngineError, Unreachable
 
 _RECV = 256 * 2**10
+
+CONNECT_S = 10.0
+"""Limit for TCP, with each address of the host, and for TLS, seconds."""
 
 
 class Page(NamedTuple):
@@ -37,7 +41,7 @@ class Connection:
         connect_s: limit for TCP, with each address of the host, and for TLS, seconds.
     """
 
-    def __init__(self, address: Address, *, insecure: bool = False, connect_s: float = 10.0) -> None:
+    def __init__(self, address: Address, *, insecure: bool = False, connect_s: float = CONNECT_S) -> None:
         self.address = address
         self._insecure = insecure
         self._connect_s = connect_s
@@ -135,49 +139,64 @@ class Connection:
         return False
 
     def _open(self) -> socket.socket:
-        where = self.address.shown
+        where = (self.address.host, self.address.port)
         try:
-            opened = socket.create_connection((self.address.host, self.address.port), timeout=self._connect_s)
-        except socket.gaierror as error:
-            raise Unreachable(
-                f"The host of {where} has no address ({error.strerror}): check its spelling and the network."
-            ) from None
-        except ConnectionRefusedError:
-            raise Unreachable(
-                f"Nothing listens at {where} (connection refused): start the server or correct the port."
-            ) from None
-        except TimeoutError:
-            raise Unreachable(
-                f"No connection to {where} within {self._connect_s:g} s: check the address and the firewall."
-            ) from None
+            opened = socket.create_connection(where, timeout=self._connect_s)
         except OSError as error:
-            raise Unreachable(
-                f"No connection to {where} ({error.strerror or error}): check the address and the network."
-            ) from None
+            raise unreachable(self.address, error, self._connect_s) from None
         opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         stamps.enable(opened)
         return self._secure(opened) if self.address.scheme == "https" else opened
 
     def _secure(self, opened: socket.socket) -> socket.socket:
-        where = self.address.shown
-        context = ssl.create_default_context()
-        if self._insecure:
-            context.check_hostname = False
-            context.verify_mode = ssl.CERT_NONE
         try:
-            return context.wrap_socket(opened, server_hostname=self.address.host)
-        except ssl.SSLCertVerificationError as error:
-            opened.close()
-            raise Unreachable(
-                f"The certificate of {where} is not trusted ({error.verify_message}): give --insecure if the server "
-                "is yours, or name its CA file in SSL_CERT_FILE."
-            ) from None
+            return tls_context(insecure=self._insecure).wrap_socket(opened, server_hostname=self.address.host)
         except (OSError, ValueError) as error:
             opened.close()
-            reason = error.reason if isinstance(error, ssl.SSLError) else error
-            raise Unreachable(
-                f"{where} did not agree on TLS ({reason}): if the server has no TLS, write http://."
-            ) from None
+            raise unsecured(self.address, error) from None
+
+
+def tls_context(*, insecure: bool) -> ssl.SSLContext:
+    """The system's authorities, or those of SSL_CERT_FILE; with ``insecure`` any certificate will do."""
+    context = ssl.create_default_context()
+    if insecure:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    return context
+
+
+def unreachable(address: Address, error: OSError, connect_s: float = CONNECT_S) -> Unreachable:
+    """The error for a connection that could not be opened (TCP)."""
+    where = address.shown
+    if isinstance(error, socket.gaierror):
+        return Unreachable(
+            f"The host of {where} has no address ({error.strerror}): check its spelling and the network."
+        )
+    if error.errno == errno.ECONNREFUSED:
+        return Unreachable(f"Nothing listens at {where} (connection refused): start the server or correct the port.")
+    if isinstance(error, TimeoutError):
+        return Unreachable(f"No connection to {where} within {connect_s:g} s: check the address and the firewall.")
+    if error.errno in (errno.EMFILE, errno.ENFILE):
+        return Unreachable(
+            "This process may open no more sockets: raise the limit with `ulimit -n`, or ask for fewer at once."
+        )
+    if error.errno == errno.EADDRNOTAVAIL:
+        return Unreachable(
+            "No local port is free for another connection: keep connections open, or send fewer at once."
+        )
+    return Unreachable(f"No connection to {where} ({error.strerror or error}): check the address and the network.")
+
+
+def unsecured(address: Address, error: OSError | ValueError) -> Unreachable:
+    """The error for a connection whose two ends did not agree on TLS."""
+    where = address.shown
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return Unreachable(
+            f"The certificate of {where} is not trusted ({error.verify_message}): give --insecure if the server "
+            "is yours, or name its CA file in SSL_CERT_FILE."
+        )
+    reason = error.reason if isinstance(error, ssl.SSLError) else error
+    return Unreachable(f"{where} did not agree on TLS ({reason}): if the server has no TLS, write http://.")
 
 
 def message(address: Address, method: str, path: str, body: bytes, headers: Mapping[str, str]) -> bytes:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import statistics
 
+from phasewise.engines.selfwatch import MOST_CPU
 from phasewise.isolate.checks.evidence import Evidence, many
 from phasewise.isolate.session import Snapshot
 from phasewise.record.observation import Check
@@ -28,9 +29,6 @@ HELD_UP = 0.10
 """Part of the samples that may be held up."""
 
 LEAST_SAMPLES = 8
-
-MOST_CPU = 0.8
-"""CPU share of the client while it reads a stream, above which it may be what limits."""
 
 MOST_LAG_S = 1e-3
 """Typical delay of a wake-up above which the client sees tokens late."""

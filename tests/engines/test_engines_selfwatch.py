@@ -1,0 +1,104 @@
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+
+from phasewise.engines import selfwatch
+from phasewise.engines.selfwatch import Lateness, SelfWatch, verdict
+
+GOOD = {"wall_s": 10.0, "cpu_share": 0.2, "reads": 1000, "stamped": True, "lag_p50_s": 1e-5, "lag_p99_s": 1e-3}
+
+
+def late(**changed: Any) -> Lateness:
+    return Lateness(**{**GOOD, **changed})
+
+
+def test_a_client_that_kept_up_passes_with_its_figures() -> None:
+    found = verdict(late(), [1e-4, 2e-4, 3e-4])
+    assert (found.name, found.phase, found.status, found.voids) == ("client", "run", "passed", False)
+    assert found.detail == (
+        "the client kept up: it used 20% of a core, it read bytes up to 1.00 ms late (p99), "
+        "it sent requests up to 300 us late (p99)"
+    ).replace("300 us", selfwatch.show(3e-4, "s")).replace("1.00 ms", selfwatch.show(1e-3, "s"))
+
+
+@pytest.mark.parametrize(
+    ("lateness", "slips", "said"),
+    [
+        (late(cpu_share=0.81), [], "81% of a core"),
+        (late(lag_p99_s=21e-3), [], "read bytes up to 21"),
+        (late(stamped=False, lag_p99_s=1.5e-3), [], "read bytes up to 1.5"),
+        (late(), [0.0, 0.0, 11e-3], "sent requests up to 11"),
+        (late(refused=3), [], "no socket for 3 of its connections"),
+        (late(reads=0, lag_p99_s=None, refused=1), [], "no socket for 1"),
+    ],
+)
+def test_past_a_bound_it_was_the_bottleneck(lateness: Lateness, slips: list[float], said: str) -> None:
+    found = verdict(lateness, slips)
+    assert (found.status, found.voids) == ("failed", True)
+    assert "the client was the bottleneck" in found.detail
+    assert said in found.detail
+
+
+@pytest.mark.parametrize(
+    ("lateness", "slips"),
+    [
+        (late(cpu_share=0.79), [9e-3] * 10),
+        (late(lag_p99_s=19e-3), []),
+        (late(stamped=False, lag_p99_s=0.9e-3), []),
+        (late(), [0.0] * 200 + [1.0]),
+    ],
+)
+def test_within_the_bounds_it_was_not(lateness: Lateness, slips: list[float]) -> None:
+    assert verdict(lateness, slips).status == "passed"
+
+
+def test_a_clock_that_was_set_voids_the_times_and_blames_nobody() -> None:
+    found = verdict(late(clock_moved_s=0.5), [])
+    assert (found.status, found.voids) == ("failed", True)
+    assert "clock was set by 500 ms" in found.detail
+    assert "bottleneck" not in found.detail
+
+
+def test_a_client_that_did_nothing_proves_nothing() -> None:
+    nothing = SelfWatch().lateness()
+    assert (nothing.reads, nothing.cpu_share, nothing.lag_p99_s) == (0, 0.0, None)
+    assert verdict(nothing, []).status == "not_checked"
+
+
+def test_cpu_share_is_of_the_working_time_alone() -> None:
+    watch = SelfWatch()
+    with watch.working():
+        end = time.thread_time() + 0.05
+        while time.thread_time() < end:
+            pass
+    time.sleep(0.2)
+    with watch.working():
+        time.sleep(0.1)
+    found = watch.lateness()
+    assert found.wall_s >= 0.15
+    assert 0.05 <= found.cpu_share * found.wall_s < 0.1
+
+
+def test_lags_are_told_by_upper_edges_of_quarter_octaves() -> None:
+    watch = SelfWatch()
+    for lag in [1_000_000] * 98 + [50_000_000] * 2:
+        watch.woke(time.perf_counter_ns() - lag, stamped=True)
+    found = watch.lateness()
+    assert found.stamped
+    assert found.lag_p50_s is not None
+    assert 1e-3 <= found.lag_p50_s < 1e-3 * 2  # the call itself takes time too
+    assert found.lag_p99_s is not None
+    assert 50e-3 <= found.lag_p99_s < 50e-3 * 2
+
+
+def test_the_largest_move_of_the_clock_is_kept() -> None:
+    watch = SelfWatch()
+    for by in (5, -2_000_000, 30):
+        watch.clock_moved(by)
+    watch.took(3)
+    watch.refused()
+    found = watch.lateness()
+    assert (found.clock_moved_s, found.reads, found.refused) == (2e-3, 3, 1)
