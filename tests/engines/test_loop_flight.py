@@ -101,6 +101,7 @@ events = st.lists(
             text(""),
             text("", token_ids=[7]),
             text("ab", token_ids=[7, 8]),
+            text("a", token_ids=[]),
             delta(reasoning="hm"),
             delta(content="a"),
             delta(),
@@ -114,8 +115,8 @@ events = st.lists(
 def said(one: dict[str, Any]) -> tuple[int | None, bool]:
     """Tokens, None where it is open; whether it shows something that is no reasoning."""
     choice = one["choices"][0]
-    if choice.get("token_ids"):
-        return len(choice["token_ids"]), bool(choice["text"])
+    if choice.get("token_ids") is not None:
+        return len(choice["token_ids"]), choice["text"] == "ab"
     shown = bool(choice.get("text") or choice.get("delta"))
     return (1 if shown else None), shown and "reasoning" not in choice.get("delta", {})
 
@@ -166,6 +167,15 @@ def test_the_ends_are_those_of_the_tokens_with_a_sink_and_without(
             assert round(got.answered_at * 1e9) == (spoken[0] if spoken else 0)
     assert sum(part.at.size for part in taken) == len(answer)
     assert got.arrivals.at.size == 0
+
+
+def test_a_running_count_that_goes_back_counts_nothing_twice() -> None:
+    reads = [HEAD + b"\r\n"]
+    for count in (1, 3, 2, 4):
+        reads.append(f"data: {json.dumps(text('a') | {'usage': usage(count)})}\n\n".encode())
+    got = flown(reads, [2, 1])
+    assert got.arrivals.tokens.tolist() == [1, 2, 0, 1]
+    assert got.completion_tokens == 4
 
 
 @pytest.mark.parametrize("line", [b"\n", b"\r\n", b"\r"])

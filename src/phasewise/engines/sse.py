@@ -70,7 +70,8 @@ class Parser:
                     self._first = self._skip_lf = False
                     self._searched = 0
                     # Of each event, what is not its data: "data: " and two line ends.
-                    return events, list(accumulate((len(event) + 8 for event in events), initial=-before))[1:]
+                    sizes = accumulate(map(len, events))
+                    return events, [size + 8 * number - before for number, size in enumerate(sizes, 1)]
         found, ends = [], []
         for event, end in self._feed(data):
             if event.name == b"error":

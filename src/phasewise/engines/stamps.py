@@ -61,7 +61,8 @@ def at(mark: bytes | int, offset_ns: int) -> int:
 
 def stamps(marks: list[bytes | int], offset_ns: int) -> NDArray[np.int64]:
     """``perf_counter_ns`` of some reads, each given as recvmsg's stamp or as our own."""
-    if not all(type(mark) is bytes for mark in marks):
+    try:
+        both = np.frombuffer(b"".join(marks), np.int64).reshape(-1, 2)  # type: ignore[arg-type]
+    except TypeError:
         return np.array([at(mark, offset_ns) for mark in marks], np.int64)
-    both = np.frombuffer(b"".join(marks), np.int64).reshape(-1, 2)  # type: ignore[arg-type]
     return np.asarray(both[:, 0] * 1_000_000_000 + both[:, 1] - offset_ns, np.int64)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from phasewise.engines.exchange import Arrivals, Bools, Ints, blanks_are, joined
-from phasewise.engines.glance import SHOWN, THINKING, UNSAID, Glance
+from phasewise.engines.exchange import Arrivals, Ints, blanks_are, joined
+from phasewise.engines.glance import BLANK, SHOWN, THINKING, UNSAID, Glance
 
 
 class Ends(NamedTuple):
@@ -50,16 +51,20 @@ class Tally:
         self._blanks = self._answered = 0
 
     def add(self, at: Ints, read: NDArray[np.int32], found: Glance) -> Arrivals:
-        """Take events; those that say nothing about tokens (a role, a usage block) are left out of what is returned."""
-        kinds = np.array(found.kinds, np.uint8)
-        some = np.flatnonzero(kinds)
-        kind, at, read = kinds[some], at[some], read[some]
-        tokens = self._counts(np.array(found.ids, np.int32)[some], np.array(found.running, np.int64)[some])
-        part = Arrivals(at=at, read=read, tokens=tokens, kind=kind)
-        self._told = _and(self._told, part, part.are_tokens)
-        if some.size:
-            self._watch(part)
+        """Take events; those that say nothing about tokens (a role, a usage block) are left out of what is returned.
+
+        Batches are small: lists and C loops over them are quicker here than arrays.
+        """
+        kinds, ids, running = found.kinds, found.ids, found.running
+        if 0 in kinds:
+            some = [place for place, kind in enumerate(kinds) if kind]
+            at, read = at[some], read[some]
+            kinds, ids, running = ([column[place] for place in some] for column in (kinds, ids, running))
+        tokens = self._counts(ids, running)
+        part = Arrivals(at=at, read=read, tokens=np.array(tokens, np.int32), kind=np.array(kinds, np.uint8))
+        if kinds:
             self._parts.append(part)
+            self._watch(part, kinds, tokens)
         return part
 
     def forget(self) -> None:
@@ -78,43 +83,50 @@ class Tally:
         answered = self._answered if self._thought or ends is None else ends.first
         return Outcome(arrivals, ends, answered)
 
-    def _counts(self, ids: NDArray[np.int32], running: Ints) -> NDArray[np.int32]:
+    def _counts(self, ids: list[int], running: list[int]) -> list[int]:
         """Tokens of some events: by their ids, else by how a count that comes with each of them grew."""
-        if not ids.size:
-            return ids
-        if self._running is None:
+        if self._running is None and running:
             # A count that starts with the first token is a running one; others come with the end.
-            self._counted, self._running = bool(running[0] != UNSAID), 0
+            self._counted, self._running = running[0] != UNSAID, 0
         if not self._counted:
             return ids
-        totals = np.maximum.accumulate(np.maximum(running, self._running))
-        grown = np.diff(totals, prepend=self._running)
-        self._running = int(totals[-1])
-        return np.where((ids == UNSAID) & (running != UNSAID), grown, ids).astype(np.int32)
+        tokens, total = [], self._running or 0
+        for known, now in zip(ids, running, strict=True):
+            tokens.append(max(0, now - total) if known == UNSAID != now else known)
+            total = max(total, now)
+        self._running = total
+        return tokens
 
-    def _watch(self, part: Arrivals) -> None:
-        is_open = part.are_open
-        if is_open.any():
-            self._blanks += int(np.count_nonzero(is_open))
-            self._open = _and(self._open, part, is_open)
-        self.tokens += int(np.where(part.tokens == UNSAID, 1, part.tokens)[~is_open].sum())
-        thinking = part.kind & THINKING != 0
-        self._thought = self._thought or bool(thinking.any())
+    def _watch(self, part: Arrivals, kinds: list[int], tokens: list[int]) -> None:
+        told: list[int] | range = range(len(kinds))
+        if BLANK in kinds or 0 in tokens:
+            told = np.flatnonzero(part.are_tokens).tolist()
+            blank = np.flatnonzero(part.are_open).tolist()
+            self._blanks += len(blank)
+            self._open = _and(self._open, part, tokens, blank)
+            self.tokens -= len(blank)  # they are counted below, as whatever has no count
+        unsaid = tokens.count(UNSAID)
+        self.tokens += sum(tokens) + unsaid - UNSAID * unsaid
+        self._told = _and(self._told, part, tokens, told)
+        self._thought = self._thought or SHOWN | THINKING in kinds
         if not self._answered:
-            spoken = np.flatnonzero((part.kind & SHOWN != 0) & ~thinking & part.are_tokens)
-            self._answered = int(part.at[spoken[0]]) if spoken.size else 0
+            spoken = (place for place in told if kinds[place] == SHOWN)
+            self._answered = next((int(part.at[place]) for place in spoken), 0)
 
 
-def _and(so_far: Ends | None, part: Arrivals, which: Bools) -> Ends | None:
-    """The ends of what was there and of ``which`` of the events that follow it."""
-    places = np.flatnonzero(which)
-    if not places.size:
+def _and(so_far: Ends | None, part: Arrivals, tokens: list[int], places: Sequence[int]) -> Ends | None:
+    """The ends of what was there and of the events at ``places`` that follow it."""
+    if not places:
         return so_far
-    last = int(part.at[places[-1]])
+    at, read = part.at, part.read
     if so_far is None:
-        so_far = Ends(int(part.at[places[0]]), last, int(part.read[places[0]]), 0)
-    same = places[part.read[places] == so_far.read]
-    return so_far._replace(last=last, in_read=so_far.in_read + int(np.maximum(part.tokens[same], 1).sum()))
+        so_far = Ends(int(at[places[0]]), 0, int(read[places[0]]), 0)
+    in_read = so_far.in_read
+    for place in places:
+        if read[place] != so_far.read:
+            break
+        in_read += max(tokens[place], 1)
+    return so_far._replace(last=int(at[places[-1]]), in_read=in_read)
 
 
 def _both(one: Ends | None, other: Ends | None) -> Ends | None:
@@ -122,7 +134,5 @@ def _both(one: Ends | None, other: Ends | None) -> Ends | None:
     if one is None or other is None:
         return one or other
     first = min(one, other)
-    together = one.read == other.read
-    return Ends(
-        first.first, max(one.last, other.last), first.read, one.in_read + other.in_read if together else first.in_read
-    )
+    in_read = one.in_read + other.in_read if one.read == other.read else first.in_read
+    return Ends(first.first, max(one.last, other.last), first.read, in_read)
