@@ -147,7 +147,7 @@ def test_the_ends_are_those_of_the_tokens_with_a_sink_and_without(
     if count is not None:
         reads.append(f"data: {json.dumps({'choices': [], 'usage': usage(count)})}\n\n".encode())
     if counted == "all":
-        seen = [(tokens or 1, spoken) for tokens, spoken in seen]
+        seen = [(1 if tokens is None else tokens, spoken) for tokens, spoken in seen]
     read = [place for place, (tokens, _) in zip(number, seen, strict=True) if tokens]
     spoken = [place for place, (tokens, spoken) in zip(number, seen, strict=True) if tokens and spoken]
 
@@ -170,10 +170,8 @@ def test_the_ends_are_those_of_the_tokens_with_a_sink_and_without(
 
 
 def test_a_running_count_that_goes_back_counts_nothing_twice() -> None:
-    reads = [HEAD + b"\r\n"]
-    for count in (1, 3, 2, 4):
-        reads.append(f"data: {json.dumps(text('a') | {'usage': usage(count)})}\n\n".encode())
-    got = flown(reads, [2, 1])
+    told = [text("a") | {"usage": usage(count)} for count in (1, 3, 2, 4)]
+    got = flown([HEAD + b"\r\n", *(f"data: {json.dumps(one)}\n\n".encode() for one in told)], [2, 1])
     assert got.arrivals.tokens.tolist() == [1, 2, 0, 1]
     assert got.completion_tokens == 4
 

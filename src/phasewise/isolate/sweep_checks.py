@@ -6,9 +6,9 @@ import statistics
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from phasewise.engines.selfwatch import Lateness
+from phasewise.engines.selfwatch import MOST_CPU, Lateness
 from phasewise.isolate.checks.evidence import many
-from phasewise.isolate.checks.surroundings import ASTRAY, FOREIGN, FOREIGN_TOKENS, MOST_CPU, MOST_LAG_S
+from phasewise.isolate.checks.surroundings import ASTRAY, FOREIGN, FOREIGN_TOKENS, MOST_LAG_S
 from phasewise.isolate.crowd import Crowd, Stream
 from phasewise.record.observation import Check
 from phasewise.record.sweep import Cell
