@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import random
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -210,3 +211,24 @@ def test_each_shape_pays_once_for_its_compilation_and_an_idle_engine_for_waking(
     assert clockwork.duration(DECODE, 1.0 + base) == pytest.approx(base)
     assert clockwork.duration(Work((), 2, 100), 1.0 + 2 * base) == pytest.approx(base + 1e-4 + 1.0)
     assert clockwork.duration(DECODE, after + 1.0 + 2 * base) == pytest.approx(base + 0.25)
+
+
+def test_beyond_the_largest_graph_a_step_takes_longer_by_hand() -> None:
+    plan = msgspec.structs.replace(EXACT, graph_batch=2, eager_step_s=0.5)
+    assert planted(plan, Work(chunks=(), batch=2, context=10)) == pytest.approx(0.01 + 0.002 + 1e-4)
+    assert planted(plan, Work(chunks=(), batch=3, context=10)) == pytest.approx(0.01 + 0.003 + 1e-4 + 0.5)
+
+
+def test_preemption_by_hand() -> None:
+    # 20 tokens: both prompts of 8 fit with their next token (18), and with the one after (20); then the later one goes.
+    scheduler = Scheduler(msgspec.structs.replace(EXACT, kv_tokens=20))
+    first, second = request(8, 6), request(8, 6)
+    scheduler.submit(first)
+    scheduler.submit(second)
+    steps = drain(scheduler)
+    assert [(len(step.work.chunks), step.work.batch) for step in steps[:3]] == [(2, 0), (0, 2), (0, 1)]
+    again = next(step for step in steps[1:] if step.work.chunks)
+    assert again.work.chunks == ((0, 10),)  # its prompt and the two tokens it had
+    assert (first.sink.tokens, second.sink.tokens) == (6, 6)
+    assert scheduler.counters.prompt_tokens == 16
+    assert scheduler.counters.generation_tokens == 12

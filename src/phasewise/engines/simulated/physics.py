@@ -46,6 +46,8 @@ def planted(plan: Plan, work: Work) -> float:
     if work.batch:
         seconds += plan.decode_overhead_s
         seconds += plan.decode_per_request_s * work.batch + plan.decode_per_context_token_s * work.context
+        if plan.graph_batch is not None and work.batch > plan.graph_batch:
+            seconds += plan.eager_step_s
     return seconds
 
 

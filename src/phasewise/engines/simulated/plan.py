@@ -58,6 +58,13 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     chunk_tokens: Annotated[
         Positive | None, _help("Chunked prefill: prompt tokens per step, in the same step as the running decodes.")
     ] = None
+    kv_tokens: Annotated[
+        Positive | None, _help("Room in the KV cache: beyond it the latest request is preempted and computed again.")
+    ] = None
+    graph_batch: Annotated[
+        Positive | None, _help("Largest captured graph: a decode step of more requests also takes --eager-step.")
+    ] = None
+    eager_step_s: Annotated[Seconds, _help("Decode step of more requests than --graph-batch: extra time.")] = 0.0
     answer_tokens: Annotated[
         Positive | None, _help("Answers end by `stop` after this many tokens unless ignore_eos is sent.")
     ] = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections import deque
 from collections.abc import Sequence
@@ -32,6 +33,7 @@ class Request:
         "cached",
         "computed",
         "generated",
+        "needed",
         "prompt",
         "prompt_tokens",
         "sink",
@@ -46,6 +48,7 @@ class Request:
         self.sink = sink
         self.cached = 0
         self.computed = 0
+        self.needed = prompt_tokens  # before its next token: after a preemption what was generated, too
         self.generated = 0
         self.started: float | None = None
 
@@ -115,10 +118,11 @@ class Scheduler:
         """The step that starts at ``start``; None when nothing waits or runs."""
         if self._others:
             self.waiting.extend(self._others.arrivals(until=start))
-        while self.waiting and len(self.running) < self._plan.max_batch:
+        while self.waiting and self._fits(self.waiting[0]):
             self.running.append(self._admit(self.waiting.popleft(), start))
-        prefilling = [request for request in self.running if request.computed < request.prompt_tokens]
-        decoding = [request for request in self.running if request.computed >= request.prompt_tokens]
+        self._preempt()
+        prefilling = [request for request in self.running if request.computed < request.needed]
+        decoding = [request for request in self.running if request.computed >= request.needed]
         if prefilling and self._plan.chunk_tokens is None:
             decoding = []  # a prefill pass of its own: running answers wait for it
         prefilled = self._share(prefilling)
@@ -129,7 +133,7 @@ class Scheduler:
             batch=len(decoding),
             context=sum(request.prompt_tokens + request.generated for request in decoding),
         )
-        emissions = [self._emit(request, 1) for request, end in prefilled if end == request.prompt_tokens]
+        emissions = [self._emit(request, 1) for request, end in prefilled if end == request.needed]
         emissions += [self._emit(request, self._plan.tokens_per_chunk) for request in decoding]
         due = start + self._clockwork.duration(work, start)
         return Step(start, due, work, tuple(prefilled), tuple(emissions))
@@ -138,7 +142,7 @@ class Scheduler:
         """Account for ``step``, which has ended."""
         for request, end in step.prefilled:
             request.computed = end
-            if end == request.prompt_tokens:
+            if end == request.needed == request.prompt_tokens:
                 self.counters.prompt_tokens += request.prompt_tokens
                 self._blocks.update(self._keys(request))
         for emission in step.emissions:
@@ -147,7 +151,25 @@ class Scheduler:
             if emission.last:
                 self.cancel(emission.request)
 
+    def _room(self) -> float:
+        """Tokens that the KV cache still takes after the next step; negative when it has to give some up."""
+        room = math.inf if self._plan.kv_tokens is None else self._plan.kv_tokens
+        return room - sum(map(_held, self.running))
+
+    def _preempt(self) -> None:
+        """Send the latest back to the head of the queue while there is no room; it loses its cache."""
+        while len(self.running) > 1 and self._room() < 0:
+            request = self.running.pop()
+            request.computed, request.needed = 0, request.prompt_tokens + request.generated
+            self.waiting.appendleft(request)
+
+    def _fits(self, request: Request) -> bool:
+        """Whether ``request`` may run beside those that do; one alone always may."""
+        return len(self.running) < self._plan.max_batch and (not self.running or _held(request) <= self._room())
+
     def _admit(self, request: Request, now: float) -> Request:
+        if request.started is not None:
+            return request
         request.started = now
         reusable = request.prompt_tokens - 1  # the last token is always computed: its logits give the first answer
         hit = min(self._plan.canned_prefix, reusable)
@@ -175,10 +197,10 @@ class Scheduler:
     def _share(self, prefilling: list[Request]) -> list[tuple[Request, int]]:
         budget = self._plan.chunk_tokens
         if budget is None:
-            return [(request, request.prompt_tokens) for request in prefilling]
+            return [(request, request.needed) for request in prefilling]
         shared = []
         for request in prefilling:
-            tokens = min(budget, request.prompt_tokens - request.computed)
+            tokens = min(budget, request.needed - request.computed)
             if tokens:
                 shared.append((request, request.computed + tokens))
                 budget -= tokens
@@ -187,6 +209,11 @@ class Scheduler:
     def _emit(self, request: Request, tokens: int) -> Emission:
         left = request.answer_tokens - request.generated
         return Emission(request, min(tokens, left), tokens >= left)
+
+
+def _held(request: Request) -> int:
+    """Tokens of KV cache that ``request`` holds after its next token."""
+    return request.prompt_tokens + request.generated + 1
 
 
 class OtherClient:
