@@ -59,6 +59,8 @@ class Session:
         loads: CPU time of the machine, each time that ``watch`` was called.
         costs: what requests should take, from ``samples``.
         refused: the shortest prompt that the server refused as too long, tokens, and its HTTP status.
+        reserved_s: seconds of the budget that ``left`` keeps back.
+        beside: tokens sent and received with each request that is no sample of a phase.
     """
 
     def __init__(
@@ -76,6 +78,8 @@ class Session:
         self.loads: list[Load] = []
         self.costs = Costs(self.samples)
         self.refused: tuple[int, int] | None = None
+        self.reserved_s = 0.0
+        self.beside: list[tuple[int, int]] = []
         self.began = clock()
         self._budget = budget_s
         self._progress = progress
@@ -85,7 +89,7 @@ class Session:
 
     def left(self) -> float:
         """Seconds of the budget that are left; negative when it is overspent."""
-        return self.began + self._budget - self._clock()
+        return self.began + self._budget - self.reserved_s - self._clock()
 
     def takes(self, tokens: int) -> bool:
         """Whether the server has not refused a prompt of ``tokens`` yet."""
@@ -159,7 +163,10 @@ class Session:
 
     def tokens(self) -> tuple[int, int]:
         """Tokens sent and received so far."""
-        return sum(s.prompt_tokens for s in self.samples), sum(s.counted[0] for s in self.samples)
+        sent, received = zip(
+            (0, 0), *self.beside, *((s.prompt_tokens, s.counted[0]) for s in self.samples), strict=True
+        )
+        return sum(sent), sum(received)
 
     def _failed(self, error: EngineError, shape: Shape) -> None:
         """Note a failure; raise it when it was one too many."""

@@ -6,6 +6,7 @@ from typing import Literal
 
 import msgspec
 
+from phasewise.record.probes import Probes
 from phasewise.record.quantity import Quantity
 
 Phase = Literal["prefill", "decode"]
@@ -124,7 +125,8 @@ class DecodeObservation(msgspec.Struct, frozen=True, kw_only=True):
 class Observation(msgspec.Struct, frozen=True, kw_only=True):
     """Both clean profiles (either may be missing) and their checks.
 
-    ``requests`` and ``tokens`` count what was sent and received in all, ``stopped`` says why sampling ended.
+    ``requests`` and ``tokens`` count what was sent and received in all, ``stopped`` says why sampling ended, ``probes``
+    is what a few requests beside the profiles told; None when none could be made.
     """
 
     prefill: PrefillObservation | None
@@ -134,3 +136,4 @@ class Observation(msgspec.Struct, frozen=True, kw_only=True):
     prompt_tokens: int
     output_tokens: int
     stopped: str
+    probes: Probes | None = None

@@ -20,6 +20,10 @@ FLAT, FLAT_S, FLAT_PER_TOKEN_S = 0.02, 0.2e-3, 50e-9
 """TTFT that grows over at least eightfold length by no more than this part, this time, and this much per token (sending
 and parsing a token id takes about as long) is flat."""
 
+LEVEL, LEVEL_S, LEVEL_LENGTHS = 0.1, 2e-3, 2.0
+"""TTFT stands still when over this many times a length it grows by under this part of what it grew per token before,
+that being at least so long: a prefill never gets cheaper per token by so much."""
+
 TELLING_TOKENS = 1024
 """Shorter prompts may honestly cost the same: below the ridge prefill waits for the weights."""
 
@@ -97,4 +101,21 @@ def _growth(groups: dict[Shape, list[Sample]]) -> tuple[bool, str]:
         return False, f"{text}, too few tokens to tell whether it grows"
     if typical[long] - typical[short] <= FLAT * typical[short] + FLAT_S + FLAT_PER_TOKEN_S * (long - short):
         return True, f"{text}: it does not grow with the prompt, so prompts were not computed"
+    level = _level(typical)
+    if level is not None:
+        text += f", no more than at {level:,.0f}: of longer prompts only a part is computed (the first or last chunk, "
+        return True, f"{text}what a limit leaves, what no cache holds)"
     return False, text
+
+
+def _level(typical: dict[float, float]) -> float | None:
+    """The length from which on TTFT grows no more, though it did before and over twice that length would show."""
+    lengths = sorted(typical)
+    short, long = lengths[0], lengths[-1]
+    for level in lengths[1:-1]:
+        grown = typical[level] - typical[short]
+        due = grown * (long - level) / (level - short)
+        telling = long >= LEVEL_LENGTHS * level and grown > FLAT * typical[short] + FLAT_S
+        if telling and due > LEVEL_S and typical[long] - typical[level] < LEVEL * due:
+            return level
+    return None

@@ -1,0 +1,101 @@
+"""What TTFT holds besides the pass: the connection, a pause before, the server's queue; and what its cache does."""
+
+from __future__ import annotations
+
+from phasewise.isolate.checks.evidence import Evidence, many
+from phasewise.record.observation import Check, CheckStatus
+from phasewise.record.probes import TtftParts
+from phasewise.record.quantity import Quantity
+from phasewise.units import show
+
+NOTABLE, NOTABLE_S = 0.10, 2e-3
+"""Part of TTFT, and time, from which on a difference between two ways of asking is told."""
+
+ACK_S = (20e-3, 60e-3)
+"""A delayed acknowledgement holds a segment back by 40 ms on Linux, seen as 30 to 40."""
+
+LONG_PAUSE_S = 1.0
+"""After a shorter pause clocks may not have fallen yet: that nothing was seen then proves nothing."""
+
+WAITED = 0.10
+WAITED_S = 1e-3
+"""Part of TTFT, and time, in the server's queue that is told."""
+
+SPED_UP = 0.30
+"""TTFT of a repeated prompt that is shorter by this part comes from a cache."""
+
+
+def waits(evidence: Evidence) -> list[Check]:
+    """What else than the pass is in TTFT; said only where prefill was measured."""
+    if not evidence.sent("prefill"):
+        return []
+    parts = evidence.probes.ttft if evidence.probes else None
+    if parts is None:
+        skipped = [text for text in (evidence.probes.skipped if evidence.probes else ()) if text.startswith("TTFT")]
+        why = skipped[0] if skipped else "this engine takes no requests beside the profile"
+        return [_check(name, "not_checked", why) for name in ("connection", "idle", "queue", "prefix_cache")]
+    return [_connection(parts), _idle(parts), _queue(parts), _prefix_cache(parts)]
+
+
+def _check(name: str, status: CheckStatus, detail: str) -> Check:
+    return Check(name=name, phase="prefill", status=status, detail=detail)
+
+
+def notable(difference: Quantity | None, ttft: Quantity) -> bool:
+    """Whether any two requests of the two ways differ, and by how much is worth telling."""
+    if difference is None or difference.low is None:
+        return False
+    return difference.low > 0 and difference.value > max(NOTABLE_S, NOTABLE * ttft.value)
+
+
+def _connection(parts: TtftParts) -> Check:
+    opening = f"; opening one takes {show(parts.connection.value, 's')}" if parts.connection else ""
+    if parts.kept is None:
+        return _check("connection", "not_checked", "no request was sent on a new connection")
+    if not notable(parts.kept, parts.ttft):
+        return _check("connection", "passed", f"a new connection gives the same TTFT as a kept one{opening}")
+    text = f"the first token comes {show(parts.kept.value, 's')} later on a kept connection than on a new one{opening}"
+    if ACK_S[0] <= parts.kept.value <= ACK_S[1]:
+        text += ": Nagle's algorithm waits for a delayed ACK; set TCP_NODELAY in the server and in proxies before it"
+    return _check("connection", "failed", text)
+
+
+def _idle(parts: TtftParts) -> Check:
+    pause = show(parts.idle_s, "s")
+    if notable(parts.idle, parts.ttft) and parts.idle is not None:
+        text = f"after a pause of {pause} the first token comes {show(parts.idle.value, 's')} later: clocks that fell"
+        return _check("idle", "failed", f"{text}, or threads that slept. TTFT here is that of a busy server")
+    text = f"a pause of {pause} before a request changes nothing"
+    return _check("idle", "passed" if parts.idle_s >= LONG_PAUSE_S else "not_checked", text)
+
+
+def _queue(parts: TtftParts) -> Check:
+    if parts.queue is None:
+        return _check("queue", "not_checked", "the server does not say how long a request waited inside it")
+    text = f"by its own count a request waited {show(parts.queue.value, 's')} of its {show(parts.ttft.value, 's')}"
+    if parts.queue.value > max(WAITED_S, WAITED * parts.ttft.value):
+        return _check("queue", "failed", f"{text} in the server's queue: TTFT is not prefill alone")
+    return _check("queue", "passed", f"{text} in the server's queue")
+
+
+def _prefix_cache(parts: TtftParts) -> Check:
+    if parts.again is None or parts.again.high is None or parts.ttft.low is None:
+        return _check("prefix_cache", "not_checked", "no prompt was sent twice")
+    faster = parts.again.high < parts.ttft.low and parts.again.value < (1 - SPED_UP) * parts.ttft.value
+    seen = f"the same prompt of {many(parts.tokens, 'token')} again: {show(parts.again.value, 's')} instead of "
+    seen += show(parts.ttft.value, "s")
+    cached = parts.cached_tokens
+    if parts.counted_again is not None and parts.counted_again < parts.tokens:
+        text = f"{seen}, and counted as {many(parts.counted_again, 'token')}: the server's count leaves out what its"
+        return _check("prefix_cache", "failed", f"{text} cache holds, so a rate made of it is undefined")
+    if faster and cached == 0:
+        return _check("prefix_cache", "failed", f"{seen}, while usage says that nothing was cached: it hides its cache")
+    if not faster and cached is not None and cached > parts.tokens / 2:
+        text = f"{seen}, though usage says that {many(cached, 'token')} were cached: they were computed again"
+        return _check("prefix_cache", "failed", text)
+    if faster:
+        said = (
+            f"{many(cached, 'token')} cached by its usage" if cached else "its usage does not say how much was cached"
+        )
+        return _check("prefix_cache", "passed", f"{seen}: the prefix cache works, {said}")
+    return _check("prefix_cache", "passed", f"{seen}: no prefix cache answers, it is off or never hits")
