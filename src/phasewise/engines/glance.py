@@ -50,7 +50,7 @@ class Event(msgspec.Struct, gc=False):
     choices: list[Choice] | None = None
     usage: dialect.Usage | None = None
     timings: Timings | None = None
-    metrics: msgspec.Raw | None = None
+    metrics: dict[str, msgspec.Raw] | None = None
 
 
 class Glance(NamedTuple):
