@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import statistics
+
 from phasewise.isolate.checks.evidence import Evidence, many
 from phasewise.record.observation import Check, CheckStatus
 from phasewise.record.probes import TtftParts
@@ -16,6 +18,9 @@ ACK_S = (20e-3, 60e-3)
 
 LONG_PAUSE_S = 1.0
 """After a shorter pause clocks may not have fallen yet: that nothing was seen then proves nothing."""
+
+QUEUE = "queue_time_ms"
+"""vLLM's name for the time in its queue."""
 
 WAITED = 0.10
 WAITED_S = 1e-3
@@ -32,9 +37,11 @@ def waits(evidence: Evidence) -> list[Check]:
     parts = evidence.probes.ttft if evidence.probes else None
     if parts is None:
         skipped = [text for text in (evidence.probes.skipped if evidence.probes else ()) if text.startswith("TTFT")]
-        why = skipped[0] if skipped else "this engine takes no requests beside the profile"
-        return [_check(name, "not_checked", why) for name in ("connection", "idle", "queue", "prefix_cache")]
-    return [_connection(parts), _idle(parts), _queue(parts), _prefix_cache(parts)]
+        why = skipped[0] if skipped else "no request was sent beside the profile"
+        beside = [_check(name, "not_checked", why) for name in ("connection", "idle", "prefix_cache")]
+    else:
+        beside = [_connection(parts), _idle(parts), _prefix_cache(parts)]
+    return [_queue(evidence), *beside]
 
 
 def _check(name: str, status: CheckStatus, detail: str) -> Check:
@@ -69,13 +76,16 @@ def _idle(parts: TtftParts) -> Check:
     return _check("idle", "passed" if parts.idle_s >= LONG_PAUSE_S else "not_checked", text)
 
 
-def _queue(parts: TtftParts) -> Check:
-    if parts.queue is None:
+def _queue(evidence: Evidence) -> Check:
+    samples = [s for group in evidence.prefill.values() for s in group if QUEUE in s.answer.reported]
+    if not samples:
         return _check("queue", "not_checked", "the server does not say how long a request waited inside it")
-    text = f"by its own count a request waited {show(parts.queue.value, 's')} of its {show(parts.ttft.value, 's')}"
-    if parts.queue.value > max(WAITED_S, WAITED * parts.ttft.value):
-        return _check("queue", "failed", f"{text} in the server's queue: TTFT is not prefill alone")
-    return _check("queue", "passed", f"{text} in the server's queue")
+    share = statistics.median(s.answer.reported[QUEUE] * 1e-3 / s.answer.ttft for s in samples)
+    waited = statistics.median(s.answer.reported[QUEUE] * 1e-3 for s in samples)
+    text = f"by its own count a request waited {show(waited, 's')} in the server's queue, {share:.0%} of TTFT"
+    if share > WAITED and waited > WAITED_S:
+        return _check("queue", "failed", f"{text}: TTFT is not prefill alone")
+    return _check("queue", "passed", text)
 
 
 def _prefix_cache(parts: TtftParts) -> Check:

@@ -30,24 +30,34 @@ def measure(asking: Asking) -> Iterator[Burst]:
     """
     if asking.session.engine.target.settings.get("parallel", "").startswith("1 "):
         raise Skipped("phasewise started this engine for one request at once")
-    costs, answer, lone = asking.session.costs, min(LEAST_ANSWER, asking.room), 0.0
+    costs, answer = asking.session.costs, min(LEAST_ANSWER, asking.room)
     if answer < 3:
         raise Skipped("the context holds no answer")
+    took = costs.prefill(asking.short) + answer * costs.step(asking.short)
+    before = 1
     for size in SIZES:
-        lone = lone or costs.prefill(asking.short) + answer * costs.step(asking.short)
-        if size * lone > asking.left():
+        # As if its requests were to run one after the other, unless those of the burst before ran together.
+        if took * size / before > asking.left():
             raise Skipped(f"the budget left no time for {size} at once" if size > 1 else "the budget left no time")
-        found = asking.together([asking.prompt(asking.short) for _ in range(size)], answer)
-        if failed := next((one.error for one in found if one.error), ""):
-            raise Skipped(f"of {size} at once one failed, {failed}")
-        seen = told(found)
-        yield seen
+        found = _sent(asking, size, answer)
+        yield told(found)
+        took, before = max(one.ended_at for one in found) - min(one.sent_at for one in found), size
         if size == 1:
-            # Answers long enough for the first to be still running when the last of the largest burst begins.
-            step = seen.step.value if seen.step else found[0].ttft
-            most = max(SIZES)
-            answer = min(MOST_ANSWER, asking.room, max(LEAST_ANSWER, math.ceil(1.5 * most * found[0].ttft / step)))
-            lone = found[0].ttft + answer * step
+            lone = found[0]
+            step = max(1e-6, (lone.last_at - lone.first_at) / max(1, answer - 1))
+            # Long enough for the first to be still running when the last of the largest burst begins.
+            longer = max(LEAST_ANSWER, math.ceil(1.5 * max(SIZES) * lone.ttft / step))
+            answer = min(MOST_ANSWER, asking.room, longer)
+            took = lone.ttft + answer * step
+
+
+def _sent(asking: Asking, size: int, answer: int) -> list[Exchange]:
+    """The answers to a burst; the quicker one of two where the one is all there is to compare with."""
+    times = 2 if size == 1 else 1
+    tries = [asking.together([asking.prompt(asking.short) for _ in range(size)], answer) for _ in range(times)]
+    if failed := next((one.error for found in tries for one in found if one.error), ""):
+        raise Skipped(f"of {size} at once one failed, {failed}")
+    return min(tries, key=lambda found: max(one.ended_at for one in found) - min(one.sent_at for one in found))
 
 
 def told(found: Sequence[Exchange]) -> Burst:
@@ -78,9 +88,7 @@ def told(found: Sequence[Exchange]) -> Burst:
 
 def _together(found: Sequence[Exchange]) -> int:
     """Most answers that were under way at once."""
-    edges = sorted(
-        [(one.first_at, 1) for one in found] + [(one.last_at, -1) for one in found], key=lambda e: (e[0], -e[1])
-    )
+    edges = [(one.first_at, 0) for one in found] + [(one.last_at, 1) for one in found]
     running = most = 0
     for _, ended in sorted(edges):
         running += -1 if ended else 1

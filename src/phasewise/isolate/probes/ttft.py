@@ -23,7 +23,7 @@ IDLES = 2
 LONGER = 1.05
 """Texts of so many more tokens than words still fit whatever fitted the measured length."""
 
-REQUESTS_SHARE, IDLE_SHARE = 0.3, 0.17
+REQUESTS_SHARE, IDLE_SHARE = 0.25, 0.17
 """Parts of the allowance for all requests and for one pause."""
 
 
