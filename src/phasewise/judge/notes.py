@@ -25,7 +25,7 @@ LARGE = 0.2
 GAIN = 0.5
 """Less than this part of the requests in a burst as the gain in tokens per second is told."""
 
-IN_TURN = 0.5
+IN_TURN = 0.75
 """TTFT that grows by this part of a lone one with each further request of a burst is a queue."""
 
 SPREAD, SPREAD_S = 0.3, 1e-3
@@ -159,6 +159,6 @@ def _option(option: OptionCost) -> Iterator[str]:
     if option.tpot is None:
         return
     more = option.tpot.value - option.plain.value
-    if (option.tpot.low or 0.0) > (1 + LARGE / 2) * (option.plain.high or option.plain.value):
+    if more > LARGE / 2 * option.plain.value:
         share = show(more / option.plain.value, "1", 2)
         yield f"{option.name} adds {show(more, 's')} per token, {share} of a greedy step: done on the host, per request"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import statistics
 
 from phasewise.isolate.checks.evidence import Evidence, many
@@ -20,9 +21,8 @@ FLAT, FLAT_S, FLAT_PER_TOKEN_S = 0.02, 0.2e-3, 50e-9
 """TTFT that grows over at least eightfold length by no more than this part, this time, and this much per token (sending
 and parsing a token id takes about as long) is flat."""
 
-LEVEL, LEVEL_S, LEVEL_LENGTHS = 0.1, 2e-3, 2.0
-"""TTFT stands still when over this many times a length it grows by under this part of what it grew per token before,
-that being at least so long: a prefill never gets cheaper per token by so much."""
+LEVEL = 5.0
+"""Growth, in units of what counts as flat, that TTFT must have had per token before it stands still."""
 
 TELLING_TOKENS = 1024
 """Shorter prompts may honestly cost the same: below the ridge prefill waits for the weights."""
@@ -99,7 +99,7 @@ def _growth(groups: dict[Shape, list[Sample]]) -> tuple[bool, str]:
     )
     if long < TELLING_TOKENS or long < 8 * short:
         return False, f"{text}, too few tokens to tell whether it grows"
-    if typical[long] - typical[short] <= FLAT * typical[short] + FLAT_S + FLAT_PER_TOKEN_S * (long - short):
+    if _flat(typical, short, long):
         return True, f"{text}: it does not grow with the prompt, so prompts were not computed"
     level = _level(typical)
     if level is not None:
@@ -108,14 +108,27 @@ def _growth(groups: dict[Shape, list[Sample]]) -> tuple[bool, str]:
     return False, text
 
 
+def _flat(typical: dict[float, float], short: float, long: float) -> bool:
+    """Whether TTFT at ``long`` is no more than at ``short``."""
+    return typical[long] - typical[short] <= _slack(typical, short, long)
+
+
+def _slack(typical: dict[float, float], short: float, long: float) -> float:
+    return FLAT * typical[short] + FLAT_S + FLAT_PER_TOKEN_S * (long - short)
+
+
 def _level(typical: dict[float, float]) -> float | None:
-    """The length from which on TTFT grows no more, though it did before and over twice that length would show."""
+    """The length from which on TTFT stands still over at least twice that length, though it grew steadily up to there.
+
+    Steadily: as much per token over the last stretch as from the shortest on, at least by half. A step alone, as where
+    an engine leaves its graphs, is none.
+    """
     lengths = sorted(typical)
     short, long = lengths[0], lengths[-1]
-    for level in lengths[1:-1]:
-        grown = typical[level] - typical[short]
-        due = grown * (long - level) / (level - short)
-        telling = long >= LEVEL_LENGTHS * level and grown > FLAT * typical[short] + FLAT_S
-        if telling and due > LEVEL_S and typical[long] - typical[level] < LEVEL * due:
+    for before, level in itertools.pairwise(lengths[1:-1]):
+        slope = (typical[level] - typical[short]) / (level - short)
+        steady = typical[level] - typical[before] > slope * (level - before) / 2
+        due = slope * (long - level)
+        if long >= 2 * level and steady and due > LEVEL * _slack(typical, level, long) and _flat(typical, level, long):
             return level
     return None

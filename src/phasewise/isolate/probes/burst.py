@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from phasewise.engines.base import Prompt
 from phasewise.engines.exchange import Exchange
 from phasewise.isolate.probes.asking import Asking, Skipped, typical
 from phasewise.record.probes import Burst
@@ -53,8 +54,12 @@ def measure(asking: Asking) -> Iterator[Burst]:
 
 def _sent(asking: Asking, size: int, answer: int) -> list[Exchange]:
     """The answers to a burst; the quicker one of two where the one is all there is to compare with."""
+
+    def prompts() -> list[Prompt]:
+        return [asking.prompt(asking.short) for _ in range(size)]
+
     times = 2 if size == 1 else 1
-    tries = [asking.together([asking.prompt(asking.short) for _ in range(size)], answer) for _ in range(times)]
+    tries = [asking.together(prompts(), answer, fresh=True) for _ in range(times)]
     if failed := next((one.error for found in tries for one in found if one.error), ""):
         raise Skipped(f"of {size} at once one failed, {failed}")
     return min(tries, key=lambda found: max(one.ended_at for one in found) - min(one.sent_at for one in found))
