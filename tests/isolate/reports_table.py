@@ -53,8 +53,8 @@ QUICK = msgspec.structs.replace(BASE, decode_overhead_s=0.5e-3)
 BURSTS = Setup(2.2, ("decode",), max_prompt=64, base=QUICK)
 SLOW_BESIDE = Setup(20.0, ("prefill",), lengths=(32,))
 LONG_DECODE = Setup(2.0, ("decode",), max_prompt=512)
-OPTIONS = Setup(2.5, ("decode",), max_prompt=64, base=QUICK)
-JUDGED = Setup(4.0, max_prompt=2048, base=H100, judged=True)
+OPTIONS = Setup(3.2, ("decode",), max_prompt=64, base=QUICK)
+JUDGED = Setup(3.2, max_prompt=6000, base=H100, judged=True)
 JUDGED_PREFILL = Setup(1.0, ("prefill",), lengths=(64, 512, 2048), base=H100, judged=True)
 
 

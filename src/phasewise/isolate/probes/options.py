@@ -9,7 +9,7 @@ from phasewise.isolate.probes.asking import Asking, Skipped, answered
 from phasewise.record.probes import OptionCost
 from phasewise.record.quantity import Quantity, measured
 
-ANSWER = 24
+ANSWER = 16
 REPEATS = 3
 
 _SAMPLING: dict[str, Any] = {"temperature": 1.0, "top_p": 0.9}
@@ -33,7 +33,7 @@ def measure(asking: Asking) -> tuple[OptionCost, ...]:
     costs, answer = asking.session.costs, min(ANSWER, asking.room)
     if answer < 3:
         raise Skipped("the context holds no answer")
-    if len(ways) * REPEATS * (costs.prefill(asking.short) + 2 * answer * costs.step(asking.short)) > asking.left():
+    if len(ways) * REPEATS * (costs.prefill(asking.short) + 1.5 * answer * costs.step(asking.short)) > asking.left():
         raise Skipped("the budget left no time for it")
     found: dict[str, list[Exchange]] = {name: [] for name in ways}
     for _ in range(REPEATS):
