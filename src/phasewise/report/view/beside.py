@@ -39,14 +39,15 @@ def parts(seen: TtftParts) -> tuple[tuple[str, Quantity | None], ...]:
 
 
 def _ttft(seen: TtftParts | None) -> Table:
-    rows = []
-    if seen is not None:
-        rows = [
-            (say(what), give(seconds), Cell(words.interval(seconds)), say(words.origin(seconds) or "not told"))
-            for what, seconds in (("TTFT on a kept connection", seen.ttft), *parts(seen))
-        ]
-    title = f"TTFT taken apart at {words.count(seen.tokens)} tokens" if seen else "TTFT taken apart"
-    return Table(title=title, columns=columns("", ">time", ">range", "how"), rows=tuple(rows))
+    if seen is None:
+        return Table(title="TTFT taken apart", columns=(), rows=())
+    rows = tuple(_part(what, time) for what, time in (("TTFT on a kept connection", seen.ttft), *parts(seen)))
+    title = f"TTFT taken apart at {words.count(seen.tokens)} tokens"
+    return Table(title=title, columns=columns("", ">time", ">range", "how"), rows=rows)
+
+
+def _part(what: str, time: Quantity | None) -> tuple[Cell, ...]:
+    return (say(what), give(time), Cell(words.interval(time)), say(time.provenance if time else "not told"))
 
 
 def _bursts(bursts: tuple[Burst, ...]) -> Table:
