@@ -59,6 +59,7 @@ def streamed(evidence: Evidence) -> list[Check]:
     if reads < max(3, LEAST_READS * chunks) or held > max(HELD_CHUNKS, HELD_BACK * chunks):
         text += f", {many(held, 'chunk')} with it" if held else ""
         text += f": something between engine and client collects the stream; {UNBUFFER}"
+        text += _by_difference(evidence, samples) if reads < 2 else ""
         return [Check(name="streamed", phase="decode", status="failed", detail=text, voids=True)]
     late = _late(evidence, samples)
     if late is not None:

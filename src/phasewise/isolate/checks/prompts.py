@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import statistics
 
 from phasewise.isolate.checks.evidence import Evidence, many
@@ -23,6 +22,9 @@ and parsing a token id takes about as long) is flat."""
 
 LEVEL = 5.0
 """Growth, in units of what counts as flat, that TTFT must have had per token before it stands still."""
+
+STRAYS = 0.3
+"""Part of its growth by which TTFT may stray from a line before it stands still: a parabola does by a quarter."""
 
 TELLING_TOKENS = 1024
 """Shorter prompts may honestly cost the same: below the ridge prefill waits for the weights."""
@@ -118,17 +120,22 @@ def _slack(typical: dict[float, float], short: float, long: float) -> float:
 
 
 def _level(typical: dict[float, float]) -> float | None:
-    """The length from which on TTFT stands still over at least twice that length, though it grew steadily up to there.
+    """The length from which on TTFT stands still over at least twice that length, though it grew evenly up to there.
 
-    Steadily: as much per token over the last stretch as from the shortest on, at least by half. A step alone, as where
-    an engine leaves its graphs, is none.
+    Evenly: no length between strays from the line. A step alone, as where an engine leaves its graphs, is no growth.
     """
     lengths = sorted(typical)
     short, long = lengths[0], lengths[-1]
-    for before, level in itertools.pairwise(lengths[1:-1]):
-        slope = (typical[level] - typical[short]) / (level - short)
-        steady = typical[level] - typical[before] > slope * (level - before) / 2
+    for place, level in enumerate(lengths[2:-1], start=2):
+        grown = typical[level] - typical[short]
+        slope = grown / (level - short)
+        strays = [abs(typical[n] - typical[short] - slope * (n - short)) for n in lengths[1:place]]
         due = slope * (long - level)
-        if long >= 2 * level and steady and due > LEVEL * _slack(typical, level, long) and _flat(typical, level, long):
+        if (
+            long >= 2 * level
+            and max(strays) < STRAYS * grown
+            and due > LEVEL * _slack(typical, level, long)
+            and _flat(typical, level, long)
+        ):
             return level
     return None
