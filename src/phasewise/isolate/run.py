@@ -10,7 +10,7 @@ from phasewise.engines.base import Engine
 from phasewise.errors import EngineError, UsageError
 from phasewise.isolate import decode, plan, prefill, probes
 from phasewise.isolate.checks import Evidence, made
-from phasewise.isolate.rows import Row, row
+from phasewise.isolate.rows import Row, row, row_beside
 from phasewise.isolate.session import Progress, Session
 from phasewise.record.observation import Observation, Phase
 from phasewise.record.probes import Probes
@@ -97,7 +97,9 @@ class Isolation:
         """One row per request, in the order in which they were sent."""
         samples = self._session.samples
         used = {id(s) for kept in (prefill.kept(samples), decode.kept(samples)) for g in kept.values() for s in g}
-        return [row(sample, began=self._session.began, warmup=id(sample) not in used) for sample in samples]
+        began = self._session.began
+        found = [row(sample, began=began, warmup=id(sample) not in used) for sample in samples]
+        return found + [row_beside(one, began=began) for one in self._session.beside]
 
     def _probe(self) -> None:
         """Ask for more than the two profiles, with what the budget keeps for it."""

@@ -10,7 +10,7 @@ from phasewise.engines.base import Activity, Engine
 from phasewise.errors import BrokenStream, EngineError, Refused
 from phasewise.isolate.costs import Costs
 from phasewise.isolate.machine import Load, load
-from phasewise.isolate.sample import Sample, Shape
+from phasewise.isolate.sample import Beside, Sample, Shape
 from phasewise.record.observation import Phase
 
 SNAPSHOT_EVERY_S = 0.3
@@ -60,7 +60,7 @@ class Session:
         costs: what requests should take, from ``samples``.
         refused: the shortest prompt that the server refused as too long, tokens, and its HTTP status.
         reserved_s: seconds of the budget that ``left`` keeps back.
-        beside: tokens sent and received with each request that is no sample of a phase.
+        beside: the requests that were answered and are no samples of a phase.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class Session:
         self.costs = Costs(self.samples)
         self.refused: tuple[int, int] | None = None
         self.reserved_s = 0.0
-        self.beside: list[tuple[int, int]] = []
+        self.beside: list[Beside] = []
         self.began = clock()
         self._budget = budget_s
         self._progress = progress
@@ -163,10 +163,8 @@ class Session:
 
     def tokens(self) -> tuple[int, int]:
         """Tokens sent and received so far."""
-        sent, received = zip(
-            (0, 0), *self.beside, *((s.prompt_tokens, s.counted[0]) for s in self.samples), strict=True
-        )
-        return sum(sent), sum(received)
+        every: list[Sample | Beside] = [*self.samples, *self.beside]
+        return sum(one.prompt_tokens for one in every), sum(one.counted[0] for one in every)
 
     def _failed(self, error: EngineError, shape: Shape) -> None:
         """Note a failure; raise it when it was one too many."""

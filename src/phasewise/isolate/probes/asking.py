@@ -12,6 +12,7 @@ from phasewise.engines.base import Crowdable, Prompt
 from phasewise.engines.exchange import Exchange
 from phasewise.isolate import plan
 from phasewise.isolate.decode import MOST_ANSWER, SHORT_PROMPT
+from phasewise.isolate.sample import Beside, Shape
 from phasewise.isolate.session import Session
 from phasewise.record.quantity import Quantity, measured
 from phasewise.units import Unit
@@ -89,14 +90,11 @@ class Asking:
             found += self._loop.step(until)
         if len(found) < len(prompts):
             found += self._loop.cancel()
-        lengths = {self._count - number: prompt.tokens for number, prompt in enumerate(reversed(prompts))}
+        first = self._count - len(prompts) + 1
         for exchange in found:
-            if exchange.error:
-                self.session.beside.append((0, 0))
-                continue
-            sent = exchange.prompt_tokens if exchange.prompt_tokens is not None else lengths[exchange.key]
-            received = exchange.completion_tokens if exchange.completion_tokens is not None else answer
-            self.session.beside.append((sent, received))
+            if not exchange.error:
+                shape = Shape(prompts[exchange.key - first].tokens, answer)
+                self.session.beside.append(Beside(exchange, shape))
         return found
 
 
