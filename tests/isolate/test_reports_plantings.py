@@ -46,7 +46,9 @@ def said(setup: Setup, plan: Plan) -> tuple[Said, ...]:
 
 
 def _checks(seen: Observation) -> list[Said]:
-    return [Said(f"check {check.name} {check.phase} {check.status}", check.detail) for check in seen.checks]
+    skipped = seen.probes.skipped if seen.probes else ()
+    found = [Said(f"check {check.name} {check.phase} {check.status}", check.detail) for check in seen.checks]
+    return found + [Said("skipped", text) for text in skipped]
 
 
 def _judged(setup: Setup, seen: Observation) -> list[Said]:
@@ -67,7 +69,9 @@ def _judged(setup: Setup, seen: Observation) -> list[Said]:
         if phase is not None:
             found += [Said(f"note {phase.phase}", note) for note in phase.notes]
             found.append(Said(f"bound {phase.phase}", phase.bound))
-    return found + [Said("fix", remedy.name) for remedy in fix(case, verdict, machine).fixes]
+    return found + [
+        Said("fix", f"{remedy.name}, {remedy.saves_share:.0%}") for remedy in fix(case, verdict, machine).fixes
+    ]
 
 
 def named(row: Row, words: tuple[Said, ...]) -> bool:
@@ -118,6 +122,7 @@ def test_a_reported_fault_is_named(row: Row, profiled: Callable[[Key, Row, bool]
         pytest.fail(f"{row.where}: {row.words}\nis not among\n{missed}")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.id)
 def test_without_the_fault_it_is_not_named(row: Row, profiled: Callable[[Key, Row, bool], str]) -> None:
     if raised := profiled(clean(row), row, False):
