@@ -153,7 +153,7 @@ RARER = ("no stream", "withheld text", "wrong usage")
 )
 def test_a_fault_is_reported_by_its_check(fault: str) -> None:
     flags, name, phase, voids = FAULTS[fault]
-    seen = run(BASE.plan(**flags), 4.0 if fault in SLOWER else 1.8)
+    seen = run(BASE.plan(**flags), 4.6 if fault in SLOWER else 2.0)
     check = _named(seen, name, phase)
     assert check.status == "failed", check
     assert check.voids is voids

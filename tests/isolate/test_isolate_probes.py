@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from isolate_fake import Fake
 
+from phasewise.engines.base import Prompt
 from phasewise.engines.exchange import Arrivals, Exchange
 from phasewise.engines.glance import SHOWN
+from phasewise.engines.openai import connect
+from phasewise.engines.simulated import Plan, SimulatedServer
+from phasewise.errors import Unreachable
 from phasewise.isolate import probes
 from phasewise.isolate.probes import burst, ttft
 from phasewise.isolate.probes.asking import later, typical
 from phasewise.isolate.run import Isolation
+from phasewise.isolate.session import Session
+from phasewise.record.probes import Probes
 from phasewise.record.quantity import measured
 
 
@@ -126,3 +134,26 @@ def test_an_engine_that_answers_one_at_a_time_is_not_probed_and_keeps_its_whole_
 
 def test_a_range_of_one_is_a_point() -> None:
     assert typical([0.5], "s", "x") == measured(0.5, "s", "x", 0.5, 0.5)
+
+
+def test_a_server_that_fails_in_a_probe_leaves_the_run_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = probes.made
+
+    def without_tokenizer(session: Session, *of: Any) -> Probes:
+        def prompt(tokens: int) -> Prompt:
+            raise Unreachable("The tokenizer is gone.")
+
+        monkeypatch.setattr(session.engine, "prompt", prompt)
+        return made(session, *of)
+
+    monkeypatch.setattr(probes, "made", without_tokenizer)
+    with SimulatedServer(Plan(prefill_overhead_s=1e-3, prefill_per_token_s=1e-5)) as server:
+        engine = connect(server.url)
+        seen = Isolation(engine, budget_s=5.0, phases=("prefill",), lengths=(16, 64)).run()
+        engine.close()
+    assert seen.prefill is not None
+    assert seen.probes is not None
+    assert seen.probes.skipped == (
+        "TTFT was not taken apart: The tokenizer is gone.",
+        "requests were not sent together: The tokenizer is gone.",
+    )

@@ -13,6 +13,9 @@ from phasewise.units import show
 NOTABLE, NOTABLE_S = 0.10, 2e-3
 """Part of TTFT, and time, from which on a difference between two ways of asking is told."""
 
+SCATTERS = 3.0
+"""A difference is at least so many times the range of the requests that it is held against."""
+
 ACK_S = (20e-3, 60e-3)
 """A delayed acknowledgement holds a segment back by 40 ms on Linux, seen as 30 to 40."""
 
@@ -48,18 +51,23 @@ def _check(name: str, status: CheckStatus, detail: str) -> Check:
     return Check(name=name, phase="prefill", status=status, detail=detail)
 
 
-def notable(difference: Quantity | None, ttft: Quantity) -> bool:
-    """Whether any two requests of the two ways differ, and by how much is worth telling."""
+def _notable(difference: Quantity | None, ttft: Quantity) -> bool:
+    """Whether any two requests of the two ways differ, by more than chance makes of a few, and worth telling."""
     if difference is None or difference.low is None:
         return False
-    return difference.low > 0 and difference.value > max(NOTABLE_S, NOTABLE * ttft.value)
+    return difference.low > 0 and difference.value > max(NOTABLE_S, NOTABLE * ttft.value, _scatter(ttft))
+
+
+def _scatter(ttft: Quantity) -> float:
+    """What a difference to ``ttft`` must exceed: of a few requests all may lie on one side by chance."""
+    return SCATTERS * ((ttft.high or ttft.value) - (ttft.low or ttft.value))
 
 
 def _connection(parts: TtftParts) -> Check:
     opening = f"; opening one takes {show(parts.connection.value, 's')}" if parts.connection else ""
     if parts.kept is None:
         return _check("connection", "not_checked", "no request was sent on a new connection")
-    if not notable(parts.kept, parts.ttft):
+    if not _notable(parts.kept, parts.ttft):
         return _check("connection", "passed", f"a new connection gives the same TTFT as a kept one{opening}")
     text = f"the first token comes {show(parts.kept.value, 's')} later on a kept connection than on a new one{opening}"
     if ACK_S[0] <= parts.kept.value <= ACK_S[1]:
@@ -69,7 +77,7 @@ def _connection(parts: TtftParts) -> Check:
 
 def _idle(parts: TtftParts) -> Check:
     pause = show(parts.idle_s, "s")
-    if notable(parts.idle, parts.ttft) and parts.idle is not None:
+    if _notable(parts.idle, parts.ttft) and parts.idle is not None:
         text = f"after a pause of {pause} the first token comes {show(parts.idle.value, 's')} later: clocks that fell"
         return _check("idle", "failed", f"{text}, or threads that slept. TTFT here is that of a busy server")
     text = f"a pause of {pause} before a request changes nothing"
@@ -91,7 +99,8 @@ def _queue(evidence: Evidence) -> Check:
 def _prefix_cache(parts: TtftParts) -> Check:
     if parts.again is None or parts.again.high is None or parts.ttft.low is None:
         return _check("prefix_cache", "not_checked", "no prompt was sent twice")
-    faster = parts.again.high < parts.ttft.low and parts.again.value < (1 - SPED_UP) * parts.ttft.value
+    saved = parts.ttft.value - parts.again.value
+    faster = parts.again.high < parts.ttft.low and saved > max(SPED_UP * parts.ttft.value, _scatter(parts.ttft))
     seen = f"the same prompt of {many(parts.tokens, 'token')} again: {show(parts.again.value, 's')} instead of "
     seen += show(parts.ttft.value, "s")
     cached = parts.cached_tokens

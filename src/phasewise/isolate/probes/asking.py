@@ -10,6 +10,7 @@ from typing import Any
 
 from phasewise.engines.base import Crowdable, Prompt
 from phasewise.engines.exchange import Exchange
+from phasewise.errors import EngineError
 from phasewise.isolate import plan
 from phasewise.isolate.decode import MOST_ANSWER, SHORT_PROMPT
 from phasewise.isolate.sample import Beside, Shape
@@ -17,8 +18,8 @@ from phasewise.isolate.session import Session
 from phasewise.record.quantity import Quantity, measured
 from phasewise.units import Unit
 
-PATIENCE_S = 60.0
-"""A request that takes longer is given up."""
+LEAST_PATIENCE_S, OVERRUN = 1.0, 1.5
+"""Requests are broken off when they take longer than this, and than this many times what is left of the allowance."""
 
 
 class Skipped(Exception):
@@ -62,10 +63,10 @@ class Asking:
 
     @contextlib.contextmanager
     def skipping(self, what: str, skipped: list[str]) -> Iterator[None]:
-        """Note in ``skipped`` when a probe is given up inside."""
+        """Note in ``skipped`` when a probe is given up inside, or the engine fails: the run has what it came for."""
         try:
             yield
-        except Skipped as why:
+        except (Skipped, EngineError) as why:
             skipped.append(f"{what}: {why}")
 
     def prompt(self, tokens: int) -> Prompt:
@@ -73,23 +74,32 @@ class Asking:
         return self.engine.prompt(tokens)
 
     def one(self, prompt: Prompt, answer: int = 1, *, fresh: bool = False, options: Mapping[str, Any] = {}) -> Exchange:
-        """One request and its answer, or why there is none (``error``)."""
+        """One request and its answer, or why there is none (``error``).
+
+        Raises:
+            Skipped: it took far longer than there is time.
+        """
         (exchange,) = self.together([prompt], answer, fresh=fresh, options=options)
         return exchange
 
     def together(
         self, prompts: Sequence[Prompt], answer: int, *, fresh: bool = False, options: Mapping[str, Any] = {}
     ) -> list[Exchange]:
-        """Requests sent at the same moment, in the order in which they are answered."""
+        """Requests sent at the same moment, in the order in which they are answered.
+
+        Raises:
+            Skipped: they took far longer than there is time.
+        """
         for prompt in prompts:
             self._count += 1
             self._loop.submit(self.engine.order(self._count, prompt, answer, fresh=fresh, options=options))
         found: list[Exchange] = []
-        until = time.perf_counter() + PATIENCE_S
+        until = time.perf_counter() + max(LEAST_PATIENCE_S, OVERRUN * self.left())
         while len(found) < len(prompts) and time.perf_counter() < until:
             found += self._loop.step(until)
         if len(found) < len(prompts):
-            found += self._loop.cancel()
+            self._loop.cancel()
+            raise Skipped("it took longer than was foreseen")
         first = self._count - len(prompts) + 1
         for exchange in found:
             if not exchange.error:
