@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from phasewise.engines.simulated.physics import IDLE_AFTER_S, Clockwork, Work, planted
+from phasewise.engines.simulated.physics import Clockwork, Work, planted
 from phasewise.engines.simulated.plan import OtherLoad, Plan
 from phasewise.engines.simulated.scheduler import Request, Scheduler, Step
 
@@ -206,7 +206,7 @@ def test_jitter_is_seeded_and_unbiased() -> None:
 def test_each_shape_pays_once_for_its_compilation_and_an_idle_engine_for_waking() -> None:
     clockwork = Clockwork(Plan(warmup_cost_s=1.0, idle_penalty_s=0.25))
     base = planted(Plan(), DECODE)
-    after = 1.0 + base + 2 * IDLE_AFTER_S
+    after = 1.0 + base + 2 * Plan().idle_after_s
     assert clockwork.duration(DECODE, 0.0) == pytest.approx(base + 1.0)
     assert clockwork.duration(DECODE, 1.0 + base) == pytest.approx(base)
     assert clockwork.duration(Work((), 2, 100), 1.0 + 2 * base) == pytest.approx(base + 1e-4 + 1.0)

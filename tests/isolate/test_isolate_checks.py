@@ -10,11 +10,14 @@ import time
 from collections.abc import Callable
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from isolate_fake import Fake
 
 from phasewise.errors import BrokenStream
 from phasewise.isolate import session
 from phasewise.isolate.checks.evidence import many
+from phasewise.isolate.checks.prompts import _level
 from phasewise.isolate.machine import Load, load
 from phasewise.isolate.run import Isolation
 from phasewise.record.observation import Check, Observation
@@ -83,6 +86,10 @@ def test_no_clean_run_raises_a_check(noise: float, seed: int) -> None:
     assert {check.name for check in seen.checks} == {
         "warm",
         "uncached",
+        "connection",
+        "idle",
+        "queue",
+        "prefix_cache",
         "alone",
         "quiet",
         "streamed",
@@ -91,6 +98,9 @@ def test_no_clean_run_raises_a_check(noise: float, seed: int) -> None:
         "chunks_per_token",
         "held_back",
         "timings_agree",
+        "padding",
+        "steady",
+        "reported",
         "errors",
         "client",
         "clock",
@@ -269,3 +279,24 @@ def test_counters_that_do_not_move_prove_nothing() -> None:
     check = named(run(Fake(frozen=True)), "alone")
     assert check.status == "not_checked"
     assert "not those of the server" in check.detail
+
+
+@given(
+    overhead=st.floats(1e-4, 0.05),
+    per_token=st.floats(0.0, 1e-4),
+    per_token2=st.floats(0.0, 1e-8),
+    ridge=st.integers(0, 2000),
+)
+def test_a_prefill_that_waits_for_weights_first_never_stands_still(
+    overhead: float, per_token: float, per_token2: float, ridge: int
+) -> None:
+    lengths = (16, 32, 64, 256, 512, 1024, 2048, 4096, 8192)
+    times = {float(n): overhead + per_token * max(n, ridge) + per_token2 * n * n for n in lengths}
+    assert _level(times) is None
+
+
+def test_a_step_at_short_prompts_is_no_standstill_and_a_chunk_is_one() -> None:
+    lengths = (16, 32, 64, 256, 512, 1024, 2048, 4096)
+    # Up to 32 tokens by a captured graph, beyond it not, and so small a model that 4,096 tokens hardly show.
+    assert _level({float(n): 0.010 + 0.004 * (n > 32) + 1e-7 * n for n in lengths}) is None
+    assert _level({float(n): 0.003 + 1e-5 * min(n, 512) for n in lengths}) == 512

@@ -5,6 +5,7 @@ Expected values come from the formulas below, which share no code with the produ
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 import pytest
@@ -133,6 +134,7 @@ FAULTS = {
     "hidden cache": ({"canned_prefix": 10**6, "cached_count": False}, "uncached", "prefill", True),
     "buffer": ({"buffer": 4096}, "streamed", "decode", True),
     "no stream": ({"stream": False}, "streamed", "decode", True),
+    "replayed": ({"replay_s": 1e-3}, "streamed", "decode", True),
     "early end": ({"early_end": 20}, "ended_by_length", "decode", False),
     "several tokens per chunk": ({"tokens_per_chunk": 4}, "chunks_per_token", "decode", False),
     "withheld text": ({"partial_utf8": "withheld"}, "chunks_per_token", "decode", False),
@@ -151,7 +153,7 @@ RARER = ("no stream", "withheld text", "wrong usage")
 )
 def test_a_fault_is_reported_by_its_check(fault: str) -> None:
     flags, name, phase, voids = FAULTS[fault]
-    seen = run(BASE.plan(**flags), 4.0 if fault in SLOWER else 1.8)
+    seen = run(BASE.plan(**flags), 4.6 if fault in SLOWER else 2.0)
     check = _named(seen, name, phase)
     assert check.status == "failed", check
     assert check.voids is voids
@@ -177,10 +179,37 @@ def test_an_honest_server_raises_no_check(flags: dict[str, object]) -> None:
 
 
 def test_tpot_is_right_with_several_tokens_per_chunk() -> None:
-    seen = run(BASE.plan(tokens_per_chunk=4), 2.5)
+    seen = run(BASE.plan(tokens_per_chunk=4), 3.0)
     assert seen.decode is not None
     expected = (BASE.step + BASE.slope * seen.decode.tpot_context) / 4
     assert seen.decode.tpot.value == pytest.approx(expected, rel=0.02)
+
+
+def test_ttft_ends_at_the_first_reasoning_token_and_not_at_the_role() -> None:
+    seen = run(BASE.plan(endpoints="chat", reasoning=20, role_chunk=True), 1.8)
+    assert seen.prefill is not None
+    assert seen.prefill.fit is not None
+    assert seen.prefill.fit.overhead.value == pytest.approx(BASE.overhead, abs=0.5e-3)
+    assert seen.decode is not None
+    assert seen.decode.tpot.value == pytest.approx(BASE.step + BASE.slope * seen.decode.tpot_context, rel=0.02)
+
+
+def test_a_stream_that_is_faked_leaves_the_difference_of_two_lengths() -> None:
+    seen = run(BASE.plan(stream=False), 1.8)
+    check = _named(seen, "streamed", "decode")
+    found = re.search(r"by the difference of answers of 16 and \d+ tokens one takes ([\d.]+) ms", check.detail)
+    assert found is not None, check
+    assert float(found[1]) == pytest.approx(1e3 * BASE.step, rel=0.05)
+
+
+def test_text_that_is_tokenised_slowly_is_a_part_of_ttft() -> None:
+    seen = run(BASE.plan(tokenizing_per_token_s=20e-6), 3.0)
+    assert seen.probes is not None
+    parts = seen.probes.ttft
+    assert parts is not None
+    assert parts.front_end is not None
+    assert parts.front_end.value == pytest.approx(20e-6 * parts.tokens, abs=1e-3)
+    assert seen.probes.skipped == () or not seen.probes.skipped[0].startswith("TTFT")
 
 
 def test_a_server_that_dies_leaves_what_was_measured() -> None:

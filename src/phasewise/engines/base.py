@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 import msgspec
 
@@ -128,11 +129,24 @@ class Engine(Protocol):
         """Close connections; stop the engine when we started it. Safe to call twice."""
 
 
+@runtime_checkable
 class Crowdable(Engine, Protocol):
     """An engine that also takes many requests at once."""
 
-    def order(self, key: int, prompt: Prompt, max_tokens: int, *, due: float = 0.0, fresh: bool = False) -> Order:
-        """The request of ``ask`` for a loop: see `engines.exchange.Order`."""
+    def order(
+        self,
+        key: int,
+        prompt: Prompt,
+        max_tokens: int,
+        *,
+        due: float = 0.0,
+        fresh: bool = False,
+        options: Mapping[str, Any] = {},
+    ) -> Order:
+        """The request of ``ask``, with more fields, for a loop: see `engines.exchange.Order`."""
+
+    def text(self, tokens: int) -> Prompt | None:
+        """A new prompt of about ``tokens`` tokens as text; None where prompts are sent as text anyway."""
 
     def loop(self, *, most: int = 4096, sink: Sink | None = None) -> Loop:
         """Many requests at once, in the thread that calls; the caller closes it."""

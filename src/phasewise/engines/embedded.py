@@ -15,8 +15,9 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Mapping
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 import msgspec
 
@@ -83,9 +84,22 @@ class EmbeddedEngine:
                 raise
             raise Unreachable(f"The embedded engine died ({self._child.last_words()}): run it again.") from None
 
-    def order(self, key: int, prompt: Prompt, max_tokens: int, *, due: float = 0.0, fresh: bool = False) -> Order:
-        """The same request for a loop: see `engines.exchange.Order`."""
-        return self._server.order(key, prompt, max_tokens, due=due, fresh=fresh)
+    def text(self, tokens: int) -> Prompt | None:
+        """A new prompt of about ``tokens`` tokens as text."""
+        return self._server.text(tokens)
+
+    def order(
+        self,
+        key: int,
+        prompt: Prompt,
+        max_tokens: int,
+        *,
+        due: float = 0.0,
+        fresh: bool = False,
+        options: Mapping[str, Any] = {},
+    ) -> Order:
+        """The same request, with ``options`` as more fields, for a loop: see `engines.exchange.Order`."""
+        return self._server.order(key, prompt, max_tokens, due=due, fresh=fresh, options=options)
 
     def loop(self, *, most: int = 4096, sink: Sink | None = None) -> Loop:
         """Many requests at once; more than ``parallel`` of them wait inside the engine."""

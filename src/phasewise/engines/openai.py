@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import msgspec
 
 from phasewise.engines import address
 from phasewise.engines.base import Activity, Answer, Piece, Prompt
@@ -12,7 +15,7 @@ from phasewise.engines.exchange import Order
 from phasewise.engines.flight import Sink
 from phasewise.engines.loop import Loop
 from phasewise.engines.probe import Findings, activity, probe
-from phasewise.engines.prompts import check
+from phasewise.engines.prompts import Calibration, Words, check
 from phasewise.engines.text import is_text
 from phasewise.engines.wire import Page
 from phasewise.errors import UsageError
@@ -28,6 +31,7 @@ class OpenAIServer:
     def __init__(self, client: Client, findings: Findings) -> None:
         self._client = client
         self._findings = findings
+        self._words = Words(Calibration())
 
     @property
     def target(self) -> Target:
@@ -64,9 +68,27 @@ class OpenAIServer:
             raise self._client.refusal(answer, form.path)
         return answer
 
-    def order(self, key: int, prompt: Prompt, max_tokens: int, *, due: float = 0.0, fresh: bool = False) -> Order:
-        """The same request for a loop: see `engines.exchange.Order`."""
+    def text(self, tokens: int) -> Prompt | None:
+        """A new prompt of about ``tokens`` tokens as text; None where prompts are sent as text anyway."""
+        check(tokens, self.target.max_context)
+        if self._findings.form.prompting != "token_ids":
+            return None
+        return Prompt(payload=" ".join(self._words.draw(tokens)), tokens=tokens, exact=False)
+
+    def order(
+        self,
+        key: int,
+        prompt: Prompt,
+        max_tokens: int,
+        *,
+        due: float = 0.0,
+        fresh: bool = False,
+        options: Mapping[str, Any] = {},
+    ) -> Order:
+        """The same request, with ``options`` as more fields, for a loop: see `engines.exchange.Order`."""
         form = self._findings.form
+        if options:
+            form = msgspec.structs.replace(form, fields={**form.fields, **options})
         body = form.body(prompt.payload, max_tokens)
         return Order(key=key, path=form.path, body=body, max_tokens=max_tokens, due=due, fresh=fresh, wire=form.wire)
 

@@ -8,11 +8,12 @@ from collections.abc import Callable, Sequence
 
 from phasewise.engines.base import Engine
 from phasewise.errors import EngineError, UsageError
-from phasewise.isolate import decode, plan, prefill, reasoning, timings
+from phasewise.isolate import decode, plan, prefill, probes, reasoning, timings
 from phasewise.isolate.checks import Evidence, made
-from phasewise.isolate.rows import Row, row
+from phasewise.isolate.rows import Row, row, row_beside
 from phasewise.isolate.session import Progress, Session
 from phasewise.record.observation import Observation, Phase
+from phasewise.record.probes import Probes
 
 DEFAULT_BUDGET_S = 90.0
 
@@ -23,8 +24,8 @@ class Isolation:
     Args:
         engine: what to measure.
         phases: which phases, in this order.
-        budget_s: seconds that the requests may take in all. A request that may overrun it, by the worst seen of its
-            like, is not begun.
+        budget_s: seconds that the requests may take in all, a tenth of them for probes beside the profiles. A request
+            that may overrun it, by the worst seen of its like, is not begun.
         max_prompt: longest prompt, tokens; None: as the server takes and the budget allows.
         lengths: prompt lengths of the prefill profile instead of the planned ones.
         progress: called before each request.
@@ -53,6 +54,9 @@ class Isolation:
         self._max_prompt, self._lengths = max_prompt, lengths
         self._session = Session(engine, budget_s=budget_s, progress=progress, clock=clock)
         self._stopped: list[str] = []
+        self._probes: Probes | None = None
+        if probes.possible(engine):
+            self._session.reserved_s = probes.SHARE * budget_s
 
     def run(self) -> Observation:
         """Measure.
@@ -66,6 +70,7 @@ class Isolation:
             for phase in self._phases:
                 self._stopped.append(f"{phase}: {self._measure(phase)}")
             self._session.snapshot(now=True)
+            self._probe()
         except (EngineError, KeyboardInterrupt) as cut:
             self._stopped.append("interrupted" if isinstance(cut, KeyboardInterrupt) else str(cut))
             raise
@@ -80,20 +85,30 @@ class Isolation:
         return Observation(
             prefill=prefill.observe(session.samples),
             decode=decode.observe(session.samples),
-            checks=made(Evidence.of(session)),
-            requests=len(session.samples),
+            checks=made(Evidence.of(session, self._probes)),
+            requests=len(session.samples) + len(session.beside),
             prompt_tokens=sent,
             output_tokens=received,
             stopped="; ".join(self._stopped),
             timings=timings.observe(session.samples),
             reasoning=reasoning.observe(session.samples),
+            probes=self._probes,
         )
 
     def rows(self) -> list[Row]:
         """One row per request, in the order in which they were sent."""
         samples = self._session.samples
         used = {id(s) for kept in (prefill.kept(samples), decode.kept(samples)) for g in kept.values() for s in g}
-        return [row(sample, began=self._session.began, warmup=id(sample) not in used) for sample in samples]
+        began = self._session.began
+        found = [row(sample, began=began, warmup=id(sample) not in used) for sample in samples]
+        return found + [row_beside(one, began=began) for one in self._session.beside]
+
+    def _probe(self) -> None:
+        """Ask for more than the two profiles, with what the budget keeps for it."""
+        session = self._session
+        if session.reserved_s:
+            allowance, session.reserved_s = session.reserved_s, 0.0
+            self._probes = probes.made(session, self._phases, allowance)
 
     def _measure(self, phase: Phase) -> str:
         if phase == "decode":

@@ -8,6 +8,7 @@ from typing import Literal, NamedTuple
 import msgspec
 
 from phasewise.engines.base import Answer, Chunk
+from phasewise.engines.exchange import Exchange
 from phasewise.record.observation import Phase
 
 CountedBy = Literal["usage", "token ids", "length", "chunks"]
@@ -121,6 +122,25 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
                 context = self.prompt_tokens + (done[start] + done[end] - 1) / 2
                 found.append(Stretch(context, steps, span / steps))
         return found
+
+
+class Beside(NamedTuple):
+    """A request that was sent beside the profiles: its answer, and the tokens of prompt and answer asked for."""
+
+    exchange: Exchange
+    shape: Shape
+
+    @property
+    def prompt_tokens(self) -> int:
+        """Prompt length by the server's usage, else as it was sent."""
+        counted = self.exchange.prompt_tokens
+        return self.shape.prompt if counted is None else counted
+
+    @property
+    def counted(self) -> tuple[int, CountedBy]:
+        """Tokens of the answer and who counted them."""
+        counted = self.exchange.completion_tokens
+        return (self.shape.answer, "length") if counted is None else (counted, "usage")
 
 
 class Stretch(NamedTuple):

@@ -12,7 +12,7 @@ from phasewise.engines.base import Activity, Engine
 from phasewise.errors import BrokenStream, EngineError, Refused
 from phasewise.isolate.costs import Costs
 from phasewise.isolate.machine import Load, load
-from phasewise.isolate.sample import Sample, Shape
+from phasewise.isolate.sample import Beside, Sample, Shape
 from phasewise.record.observation import Phase
 
 SNAPSHOT_EVERY_S = 0.3
@@ -61,6 +61,8 @@ class Session:
         loads: CPU time of the machine, each time that ``watch`` was called.
         costs: what requests should take, from ``samples``.
         refused: the shortest prompt that the server refused as too long, tokens, and its HTTP status.
+        reserved_s: seconds of the budget that ``left`` keeps back.
+        beside: the requests that were answered and are no samples of a phase.
     """
 
     def __init__(
@@ -78,6 +80,8 @@ class Session:
         self.loads: list[Load] = []
         self.costs = Costs(self.samples)
         self.refused: tuple[int, int] | None = None
+        self.reserved_s = 0.0
+        self.beside: list[Beside] = []
         self.began = clock()
         self._budget = budget_s
         self._progress = progress
@@ -88,7 +92,7 @@ class Session:
 
     def left(self) -> float:
         """Seconds of the budget that are left; negative when it is overspent."""
-        return self.began + self._budget - self._clock()
+        return self.began + self._budget - self.reserved_s - self._clock()
 
     def takes(self, tokens: int) -> bool:
         """Whether the server has not refused a prompt of ``tokens`` yet."""
@@ -168,7 +172,8 @@ class Session:
 
     def tokens(self) -> tuple[int, int]:
         """Tokens sent and received so far."""
-        return sum(s.prompt_tokens for s in self.samples), sum(s.counted[0] for s in self.samples)
+        every: list[Sample | Beside] = [*self.samples, *self.beside]
+        return sum(one.prompt_tokens for one in every), sum(one.counted[0] for one in every)
 
     def _failed(self, error: EngineError, shape: Shape) -> None:
         """Note a failure; raise it when it was one too many."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from phasewise.judge import curve, shares, utilisation
+from phasewise.judge import curve, notes, shares, utilisation
 from phasewise.judge.case import Case, decode_step, prefill_step, within
 from phasewise.judge.shares import Parts
 from phasewise.predict.roofline import ridge_tokens
@@ -21,26 +21,28 @@ def prefill(case: Case) -> PhaseVerdict | None:
     step = prefill_step(seen, at)
     found = utilisation.of_prefill(case, seen, at)
     parts = shares.of_prefill(*case.ground, seen, at, step.value) if case.ground else None
-    notes: list[str] = []
+    said: list[str] = []
     below = False
     if case.ground:
         ridge = ridge_tokens(*case.ground)
         below = at < ridge
         if below:
-            notes.append(
+            said.append(
                 f"{at:,.0f} tokens are below the ridge of {ridge:,.0f}: such a prefill waits for the weights, so it is "
                 "judged by MBU"
             )
     if seen.fit is None:
-        notes.append("one length only: overhead and growth cannot be told apart")
+        said.append("one length only: overhead and growth cannot be told apart")
     if at != case.asks[0].prompt:
-        notes.append(
+        said.append(
             f"taken apart at {at:,.0f} tokens, the measured length nearest to the stated {case.asks[0].prompt:,}"
         )
+    headline = utilisation.first(found, "mbu" if below else "mfu")
+    said += [*notes.at_ceiling(headline, "mbu" if below else "mfu"), *notes.of_prefill(case.observation.probes)]
     return PhaseVerdict(
         phase="prefill",
         yardstick="mbu" if below else "mfu",
-        headline=utilisation.first(found, "mbu" if below else "mfu"),
+        headline=headline,
         why_null="" if case.ground else case.why_null,
         at_tokens=at,
         step=step,
@@ -50,7 +52,7 @@ def prefill(case: Case) -> PhaseVerdict | None:
         shares=parts.shares() if parts else (),
         utilisations=found,
         curve=curve.of_prefill(case, seen),
-        notes=(*notes, *_close(parts)),
+        notes=(*said, *_close(parts)),
         believed=believed(case.observation.checks, "prefill"),
     )
 
@@ -66,19 +68,23 @@ def decode(case: Case) -> PhaseVerdict | None:
     step = decode_step(seen, at)
     found = utilisation.of_decode(case, seen, at)
     parts = shares.of_decode(*case.ground, seen.fit, at, step.value, _prefill_overhead(case)) if case.ground else None
-    notes: list[str] = []
+    said: list[str] = []
     mfu = utilisation.first(found, "mfu")
     by_math = parts is not None and parts.side == "compute"
     if by_math:
-        notes.append("under these ceilings the math of a step takes longer than its bytes, so it is judged by MFU")
+        said.append("under these ceilings the math of a step takes longer than its bytes, so it is judged by MFU")
     elif mfu is not None:
-        notes.append(f"{show(mfu.value, '1', 2)} MFU is normal for decode at batch 1: it waits for bytes, not for math")
+        said.append(f"{show(mfu.value, '1', 2)} MFU is normal for decode at batch 1: it waits for bytes, not for math")
     if at != ask.prompt + ask.answer / 2:
-        notes.append(f"taken apart at {at:,.0f} tokens, the measured context nearest to the middle of the answer")
+        said.append(f"taken apart at {at:,.0f} tokens, the measured context nearest to the middle of the answer")
+    headline = utilisation.first(found, "mfu" if by_math else "mbu")
+    said += notes.at_ceiling(headline, "mfu" if by_math else "mbu")
+    said += notes.steep(*case.ground, seen) if case.ground else ()
+    said += notes.of_decode(case.observation.probes)
     return PhaseVerdict(
         phase="decode",
         yardstick="mfu" if by_math else "mbu",
-        headline=utilisation.first(found, "mfu" if by_math else "mbu"),
+        headline=headline,
         why_null="" if case.ground else case.why_null,
         at_tokens=at,
         step=step,
@@ -88,7 +94,7 @@ def decode(case: Case) -> PhaseVerdict | None:
         shares=parts.shares() if parts else (),
         utilisations=found,
         curve=curve.of_decode(case, seen),
-        notes=(*notes, *_close(parts)),
+        notes=(*said, *_close(parts)),
         believed=believed(case.observation.checks, "decode"),
     )
 

@@ -6,6 +6,7 @@ from typing import Literal
 
 import msgspec
 
+from phasewise.record.probes import Probes
 from phasewise.record.quantity import Quantity
 from phasewise.record.reasoning import Reasoning
 from phasewise.record.timings import ServerTimings
@@ -127,7 +128,8 @@ class Observation(msgspec.Struct, frozen=True, kw_only=True):
     """Both clean profiles (either may be missing) and their checks.
 
     ``requests`` and ``tokens`` count what was sent and received in all, ``stopped`` says why sampling ended.
-    ``timings`` are the server's own beside ours, None when it tells none; ``reasoning`` is None when answers held none.
+    ``timings`` are the server's own beside ours, None when it tells none; ``reasoning`` is None when answers held none;
+    ``probes`` is what a few requests beside the profiles told, None when none could be made.
     """
 
     prefill: PrefillObservation | None
@@ -139,3 +141,4 @@ class Observation(msgspec.Struct, frozen=True, kw_only=True):
     stopped: str
     timings: ServerTimings | None = None
     reasoning: Reasoning | None = None
+    probes: Probes | None = None

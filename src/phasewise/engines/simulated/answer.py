@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable
 from typing import Any
@@ -10,8 +11,10 @@ import msgspec
 
 from phasewise.engines.simulated.api import WORDS, Ask, ids_of
 from phasewise.engines.simulated.connection import Connection, chunk, head
+from phasewise.engines.simulated.outbox import Outbox, Writer
 from phasewise.engines.simulated.plan import Plan
 from phasewise.engines.simulated.scheduler import Request
+from phasewise.engines.simulated.timings import told
 
 _IDS = ids_of(list(WORDS))
 
@@ -28,6 +31,7 @@ class Answer:
         plan: Plan,
         asked: Ask,
         connection: Connection,
+        writer: Writer,
         *,
         name: str,
         arrived: float,
@@ -41,15 +45,16 @@ class Answer:
             answer_tokens=asked.answer_tokens,
             arrived=arrived,
             sink=self,
+            step_s=asked.step_s,
         )
         self._plan = plan
-        self._connection = connection
+        self._arrived = arrived
+        self._outbox = Outbox(plan, connection, writer, streamed=asked.stream)
         self._on_end = on_end
         self._breaks_at = min((x for x in (plan.drop_after, plan.stall_after) if x is not None), default=None)
-        self._tokens = self._step = 0
+        self._tokens = self._step = self._events = 0
         self._last = False
         self._next = b""
-        self._held = bytearray()
         self._written: list[dict[str, float]] = []
         kind = ("chat.completion" + ".chunk" * asked.stream) if asked.chat else "text_completion"
         self._base = {"id": name, "object": kind, "created": int(time.time()), "model": plan.model}
@@ -58,9 +63,9 @@ class Answer:
     def open(self) -> None:
         """Send the head of a stream, as vLLM does before prefill."""
         if self.asked.stream:
-            self._send(head(200, "text/event-stream; charset=utf-8", "transfer-encoding: chunked"))
+            self._outbox.send(head(200, "text/event-stream; charset=utf-8", "transfer-encoding: chunked"))
             if self.asked.chat and self._plan.role_chunk and self._plan.stream:
-                self._send(chunk(self._event(self._choice({"role": "assistant", "content": ""}))))
+                self._outbox.send(chunk(self._event(self._choice({"role": "assistant", "content": ""}))))
         if self._breaks_at == 0:
             self._break()
 
@@ -82,10 +87,10 @@ class Answer:
         if self.ended:
             return
         now = time.monotonic()
-        self._send(self._next, flush=self._last)
+        if self._next or self._last:
+            self._outbox.send(self._next, tokens=True, last=self._last)
         self._written.append({"due": due, "written_at": now, "tokens": self._step})
         if self._last:
-            self._connection.done()
             self._end()
         elif self._breaks_at is not None and self._tokens >= self._breaks_at:
             self._break()
@@ -97,15 +102,14 @@ class Answer:
             "prompt_tokens": self.asked.prompt_tokens,
             "cached_tokens": self.request.cached,
             "answer_tokens": self._tokens,
-            "received_at": self.request.arrived,
+            "received_at": self._arrived,
             "prefill_start": self.request.started,
             "steps": self._written,
         }
 
     def _break(self) -> None:
         if self._plan.drop_after == self._breaks_at:
-            self._send(b"", flush=True)
-            self._connection.close()
+            self._outbox.close()
         self._end()
 
     def _end(self) -> None:
@@ -113,20 +117,19 @@ class Answer:
             self.ended = True
             self._on_end(self)
 
-    def _send(self, data: bytes, flush: bool = False) -> None:
-        if not self._plan.buffer or not self.asked.stream:
-            self._connection.write(data)
-            return
-        self._held += data
-        if flush or len(self._held) >= self._plan.buffer:
-            self._connection.write(bytes(self._held))
-            self._held.clear()
-
     def _text(self, first: int) -> str:
         """Text of the tokens from ``first`` on."""
         if self._plan.partial_utf8 == "no":
-            return "".join(f" {WORDS[index % len(WORDS)]}" for index in range(first, self._tokens))
+            end = self._tokens if self._plan.padding_after is None else min(self._tokens, self._plan.padding_after)
+            return "".join(map(self._word, range(first, end)))
         return " \N{GRINNING FACE}" * (self._tokens // 3 - first // 3)
+
+    def _word(self, index: int) -> str:
+        if self._plan.text == "spaces":
+            return "    "
+        if self._plan.text == "pieces" and index % 3:
+            return "-er"
+        return f" {WORDS[index % len(WORDS)]}"
 
     def _frames(self, text: str, first: int, last: bool) -> bytes:
         reason = self.asked.finish_reason if last else None
@@ -137,11 +140,13 @@ class Answer:
         choice = self._choice(delta, reason)
         if self.asked.token_ids:
             choice["token_ids"] = [_IDS[index % len(_IDS)] for index in range(first, self._tokens)]
+        self._events += 1
         extra = {"usage": self._usage()} if self.asked.running_usage else {}
-        frames = chunk(self._event(choice, **extra))
+        end = told(self._plan, self.request, self._arrived, self._tokens) if last else {}
+        frames = chunk(self._event(choice, **extra, **end))
         if last:
             if self.asked.include_usage:
-                frames += chunk(_sse({**self._base, "choices": [], "usage": self._usage()}))
+                frames += chunk(_sse({**self._base, "choices": [], "usage": self._usage(), **end}))
             frames += chunk(b"data: [DONE]\n\n") + chunk(b"")
         return frames
 
@@ -166,15 +171,29 @@ class Answer:
         return head(200, "application/json", f"content-length: {len(body)}") + body
 
     def _usage(self) -> dict[str, Any]:
-        completion = self._tokens + self._plan.wrong_usage
+        prompt, completion = self.asked.prompt_tokens, self._counted() + self._plan.wrong_usage
+        if self._plan.prompt_count == "uncached":
+            prompt -= self.request.cached
         usage: dict[str, Any] = {
-            "prompt_tokens": self.asked.prompt_tokens,
+            "prompt_tokens": prompt,
             "completion_tokens": completion,
-            "total_tokens": self.asked.prompt_tokens + completion,
+            "total_tokens": prompt + completion,
         }
         if self._plan.cached_count:
             usage["prompt_tokens_details"] = {"cached_tokens": self.request.cached}
         return usage
+
+    def _counted(self) -> int:
+        """What usage takes for the tokens of the answer so far."""
+        count = self._plan.count
+        if count == "tokens":
+            return self._tokens
+        if count == "answer":
+            return max(0, self._tokens - self._plan.reasoning) if self.asked.chat else self._tokens
+        if count == "chunks":
+            return self._events
+        text = self._text(0)
+        return len(text.split()) if count == "words" else len(re.findall(r" ?\S+|\s+", text))
 
 
 def _sse(event: dict[str, Any]) -> bytes:

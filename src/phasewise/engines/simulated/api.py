@@ -49,6 +49,9 @@ class _Body(msgspec.Struct, kw_only=True):
     stream_options: StreamOptions | None = None
     ignore_eos: bool = False
     return_token_ids: bool = False
+    top_p: float | None = None
+    logprobs: bool | int | None = None
+    response_format: dict[str, object] | None = None
 
 
 class CompletionBody(_Body):
@@ -94,6 +97,7 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True):
         prompt_tokens: its length with the template.
         answer_tokens: length of the answer.
         finish_reason: ``length`` or ``stop``.
+        step_s: what the options of the request add to each decode step, seconds.
     """
 
     chat: bool
@@ -105,6 +109,7 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True):
     include_usage: bool
     running_usage: bool
     token_ids: bool
+    step_s: float
 
 
 _B = TypeVar("_B", CompletionBody, ChatBody, TokenizeBody)
@@ -140,6 +145,8 @@ def ask(plan: Plan, body: CompletionBody | ChatBody) -> Ask:
     else:
         prompt, limit, default = _prompt(plan, body.prompt), body.max_tokens, 16
         prompt_tokens = len(prompt)
+    if plan.cut_tokens is not None and prompt_tokens > plan.cut_tokens:
+        prompt, prompt_tokens = prompt[-plan.cut_tokens :], plan.cut_tokens
     if not prompt_tokens:
         raise ApiError(400, "The prompt is empty.", "prompt")
     if limit is not None and limit < 1:
@@ -156,7 +163,15 @@ def ask(plan: Plan, body: CompletionBody | ChatBody) -> Ask:
         include_usage=options.include_usage and plan.usage,
         running_usage=options.continuous_usage_stats and plan.usage,
         token_ids=body.return_token_ids,
+        step_s=_step_s(plan, body),
     )
+
+
+def _step_s(plan: Plan, body: CompletionBody | ChatBody) -> float:
+    sampled = body.top_p is not None and body.top_p < 1
+    told = body.logprobs is not None and body.logprobs is not False
+    guided = body.response_format is not None
+    return plan.sampling_s * sampled + plan.logprobs_s * told + plan.guided_s * guided
 
 
 def words_of(messages: list[Message]) -> list[str]:
@@ -206,7 +221,10 @@ def _length(
             "max_tokens",
         )
     answer = limit if limit is not None else min(default, room)
-    natural = None if body.ignore_eos or plan.answer_tokens is None else max(plan.answer_tokens, body.min_tokens)
+    heard = not (plan.chat_stops and isinstance(body, ChatBody))
+    natural = plan.answer_tokens
+    if natural is not None and heard:
+        natural = None if body.ignore_eos else max(natural, body.min_tokens)
     if plan.early_end is not None:
         natural = plan.early_end
     return (answer, "length") if natural is None or natural >= answer else (natural, "stop")

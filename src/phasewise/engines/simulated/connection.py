@@ -39,10 +39,14 @@ class HttpRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Connection:
-    """Parses requests and hands them, one after the other, to ``handle``; calls ``on_lost`` when the client leaves."""
+    """Parses requests and hands them, one after the other, to ``handle``; calls ``on_lost`` when the client leaves.
+
+    ``served`` counts the requests that were begun.
+    """
 
     def __init__(self, sock: socket.socket, handle: Callable[[Connection, HttpRequest], None]) -> None:
         self.on_lost: Callable[[], None] | None = None
+        self.served = 0
         self._socket = sock
         self._handle = handle
         self._loop = asyncio.get_running_loop()
@@ -197,6 +201,7 @@ class Connection:
 
     def _serve(self, request: HttpRequest) -> None:
         self._current = request
+        self.served += 1
         self._handle(self, request)
 
 

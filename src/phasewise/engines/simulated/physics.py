@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 
 import msgspec
 
 from phasewise.engines.simulated.plan import Plan
-
-IDLE_AFTER_S = 0.5
-"""Idle time after which ``idle_penalty_s`` is paid."""
 
 
 class Work(msgspec.Struct, frozen=True):
@@ -19,11 +17,13 @@ class Work(msgspec.Struct, frozen=True):
         chunks: prompt tokens from ``start`` to ``end`` of each prompt that is in prefill.
         batch: requests that decode.
         context: tokens before the step, summed over those requests.
+        extra: seconds that their options (sampling, logprobs, a grammar) add.
     """
 
     chunks: tuple[tuple[int, int], ...]
     batch: int
     context: int
+    extra: float = 0.0
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -44,7 +44,7 @@ def planted(plan: Plan, work: Work) -> float:
             seconds += plan.prefill_per_token_s * (end - start)
             seconds += plan.prefill_per_token2_s * (end * end - start * start)
     if work.batch:
-        seconds += plan.decode_overhead_s
+        seconds += plan.decode_overhead_s + work.extra
         seconds += plan.decode_per_request_s * work.batch + plan.decode_per_context_token_s * work.context
         if plan.graph_batch is not None and work.batch > plan.graph_batch:
             seconds += plan.eager_step_s
@@ -57,7 +57,7 @@ class Clockwork:
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
         self._random = random.Random(plan.seed)
-        self._shapes: set[tuple[int, int]] = set()
+        self._shapes: Counter[tuple[int, int]] = Counter()
         self._first_at: float | None = None
         self._last_end = 0.0
 
@@ -69,10 +69,10 @@ class Clockwork:
         seconds = planted(plan, work) * (1 + plan.clock_drift * (at - self._first_at) / 60)
         if plan.jitter:
             seconds *= max(0.1, self._random.gauss(1.0, plan.jitter))
-        if work.shape not in self._shapes:
-            self._shapes.add(work.shape)
+        self._shapes[work.shape] += 1
+        if self._shapes[work.shape] <= plan.warmup_steps:
             seconds += plan.warmup_cost_s
-        if at - self._last_end > IDLE_AFTER_S:
+        if at - self._last_end > plan.idle_after_s:
             seconds += plan.idle_penalty_s
         seconds = max(0.0, seconds)
         self._last_end = at + seconds

@@ -69,6 +69,10 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         Positive | None, _help("Answers end by `stop` after this many tokens unless ignore_eos is sent.")
     ] = None
     template_tokens: Annotated[Count, _help("Tokens that the chat template adds to a prompt.")] = 8
+    tokenizing_per_token_s: Annotated[Seconds, _help("Before prefill: time per token of a prompt sent as text.")] = 0.0
+    sampling_s: Annotated[Seconds, _help("Decode step: time for each request with top_p under 1.")] = 0.0
+    logprobs_s: Annotated[Seconds, _help("Decode step: time for each request with logprobs.")] = 0.0
+    guided_s: Annotated[Seconds, _help("Decode step: time for each request with a response_format.")] = 0.0
 
     base_path: Annotated[str, _help("Path before /v1, /health and the others, e.g. /api.")] = ""
     endpoints: Annotated[
@@ -78,16 +82,50 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     tokenize: Annotated[bool, _help("Have no POST /tokenize.")] = True
     metrics: Annotated[bool, _help("Have no GET /metrics.")] = True
     reasoning: Annotated[Count, _help("Chat: this many tokens of an answer are reasoning first.")] = 0
+    text: Annotated[
+        Literal["words", "pieces", "spaces"], _help("What a token of an answer is: a word, a third of one, spaces.")
+    ] = "words"
+    timings: Annotated[
+        Literal["no", "vllm", "llama.cpp"], _help("Tell the true times at the end of an answer, as this server does.")
+    ] = "no"
 
     usage: Annotated[bool, _help("Fault: give no token counts.")] = True
     wrong_usage: Annotated[int, _help("Fault: add this to the count of answer tokens.")] = 0
+    count: Annotated[
+        Literal["tokens", "chunks", "words", "retokenised", "answer"],
+        _help("Fault: what usage counts instead of tokens (answer: no reasoning)."),
+    ] = "tokens"
+    prompt_count: Annotated[
+        Literal["all", "uncached"], _help("Fault: uncached: usage leaves cached tokens out of the prompt's.")
+    ] = "all"
+    timed_tokens: Annotated[
+        Positive | None, _help("Fault: --timings of a prefill cover only its last tokens, this many.")
+    ] = None
+    cut_tokens: Annotated[
+        Positive | None, _help("Fault: longer prompts are cut to this many tokens without a word.")
+    ] = None
+    computed_tokens: Annotated[
+        Positive | None, _help("Fault: of longer prompts only this many tokens are computed.")
+    ] = None
     cached_count: Annotated[bool, _help("Fault: leave the count of cached prompt tokens out of usage.")] = True
     canned_prefix: Annotated[Count, _help("Fault: the first tokens of every prompt count as cached.")] = 0
     tokens_per_chunk: Annotated[
         Positive, _help("Fault: tokens per decode step and streamed event, as in speculative decoding.")
     ] = 1
+    acceptance: Annotated[Share, _help("Drafts: probability that one more of --tokens-per-chunk is accepted.")] = 1.0
+    draft_context: Annotated[
+        Positive | None, _help("Fault: --acceptance falls with the context, to none at this many tokens.")
+    ] = None
+    draft_batch: Annotated[Positive | None, _help("Fault: no drafts in a step of more requests than this.")] = None
     stream: Annotated[bool, _help("Fault: send a streamed answer whole, as one event at its end.")] = True
     buffer: Annotated[Count, _help("Fault: hold bytes of a stream back until there are this many, or its end.")] = 0
+    replay_s: Annotated[
+        Seconds, _help("Fault: make the whole answer first, then stream it with this time between events.")
+    ] = 0.0
+    ack_delay_s: Annotated[
+        Seconds, _help("Fault: on a connection that is used again the first token leaves this much later.")
+    ] = 0.0
+    write_s: Annotated[Seconds, _help("Fault: one thread writes for all, and each write takes it this long.")] = 0.0
     role_chunk: Annotated[bool, _help("Fault: send the chat role before prefill, in an event of its own.")] = False
     partial_utf8: Annotated[
         Literal["no", "empty", "withheld"],
@@ -96,13 +134,19 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     early_end: Annotated[
         Positive | None, _help("Fault: end by `stop` after this many tokens, whatever the request says.")
     ] = None
+    chat_stops: Annotated[bool, _help("Fault: the chat endpoint drops ignore_eos and min_tokens.")] = False
+    padding_after: Annotated[
+        Count | None, _help("Fault: an answer's text ends after this many tokens; padding without text follows.")
+    ] = None
     other_load: Annotated[
         OtherLoad | None, _help("Fault: another client sends RATE requests a second of PROMPT and ANSWER tokens.")
     ] = None
     clock_drift: Annotated[float, _help("Fault: steps take longer by this fraction per minute.")] = 0.0
     jitter: Annotated[Fraction, _help("Fault: noise on each step, standard deviation as a fraction.")] = 0.0
     warmup_cost_s: Annotated[Seconds, _help("Fault: extra time of the first step of each shape (compilation).")] = 0.0
-    idle_penalty_s: Annotated[Seconds, _help("Fault: extra time of the first step after 0.5 s of idling.")] = 0.0
+    warmup_steps: Annotated[Positive, _help("Fault: so many steps of each shape pay --warmup-cost.")] = 1
+    idle_penalty_s: Annotated[Seconds, _help("Fault: extra time of the first step after --idle-after.")] = 0.0
+    idle_after_s: Annotated[Seconds, _help("Idling after which --idle-penalty is paid.")] = 0.5
     error_rate: Annotated[Share, _help("Fault: fraction of generation requests that get a 500.")] = 0.0
     status: Annotated[Status | None, _help("Fault: every generation request gets this HTTP status.")] = None
     drop_after: Annotated[Count | None, _help("Fault: close the connection after this many tokens.")] = None

@@ -25,27 +25,45 @@ class Sink(Protocol):
 
 
 class Request:
-    """One request inside the engine; all counts in tokens."""
+    """One request inside the engine; all counts in tokens.
+
+    ``step_s`` is what its options add to each decode step; ``first_due`` and ``due`` are the ends of the steps of its
+    first and its latest token, monotonic seconds.
+    """
 
     __slots__ = (
         "answer_tokens",
         "arrived",
         "cached",
         "computed",
+        "due",
+        "first_due",
         "generated",
         "needed",
         "prompt",
         "prompt_tokens",
         "sink",
         "started",
+        "step_s",
     )
 
-    def __init__(self, *, prompt: Sequence[object], prompt_tokens: int, answer_tokens: int, arrived: float, sink: Sink):
+    def __init__(
+        self,
+        *,
+        prompt: Sequence[object],
+        prompt_tokens: int,
+        answer_tokens: int,
+        arrived: float,
+        sink: Sink,
+        step_s: float = 0.0,
+    ) -> None:
         self.prompt = prompt
         self.prompt_tokens = prompt_tokens
         self.answer_tokens = answer_tokens
         self.arrived = arrived
         self.sink = sink
+        self.step_s = step_s
+        self.first_due = self.due = 0.0
         self.cached = 0
         self.computed = 0
         self.needed = prompt_tokens  # before its next token: after a preemption what was generated, too
@@ -86,6 +104,7 @@ class Scheduler:
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
         self._clockwork = Clockwork(plan)
+        self._random = random.Random(plan.seed + 3)
         self._blocks: set[int] = set()
         self._others = OtherClient(plan) if plan.other_load else None
         self.waiting: deque[Request] = deque()
@@ -132,10 +151,14 @@ class Scheduler:
             chunks=tuple((request.computed, end) for request, end in prefilled),
             batch=len(decoding),
             context=sum(request.prompt_tokens + request.generated for request in decoding),
+            extra=sum(request.step_s for request in decoding),
         )
         emissions = [self._emit(request, 1) for request, end in prefilled if end == request.needed]
-        emissions += [self._emit(request, self._plan.tokens_per_chunk) for request in decoding]
+        emissions += [self._emit(request, self._drafted(request, len(decoding))) for request in decoding]
         due = start + self._clockwork.duration(work, start)
+        for emission in emissions:
+            emission.request.due = due
+            emission.request.first_due = emission.request.first_due or due
         return Step(start, due, work, tuple(prefilled), tuple(emissions))
 
     def finish(self, step: Step) -> None:
@@ -183,6 +206,8 @@ class Scheduler:
             self.counters.cache_queries += request.prompt_tokens
             self.counters.cache_hits += hit
         request.cached = request.computed = hit
+        if self._plan.computed_tokens is not None:
+            request.computed = max(hit, request.prompt_tokens - self._plan.computed_tokens)
         return request
 
     def _keys(self, request: Request) -> list[int]:
@@ -205,6 +230,18 @@ class Scheduler:
                 shared.append((request, request.computed + tokens))
                 budget -= tokens
         return shared
+
+    def _drafted(self, request: Request, batch: int) -> int:
+        """Tokens of a decode step of ``request``: one, and the drafts that were accepted in a row."""
+        plan, tokens = self._plan, 1
+        if plan.draft_batch is not None and batch > plan.draft_batch:
+            return tokens
+        accepted = plan.acceptance
+        if plan.draft_context is not None:
+            accepted *= max(0.0, 1 - (request.prompt_tokens + request.generated) / plan.draft_context)
+        while tokens < plan.tokens_per_chunk and (accepted >= 1 or self._random.random() < accepted):
+            tokens += 1
+        return tokens
 
     def _emit(self, request: Request, tokens: int) -> Emission:
         left = request.answer_tokens - request.generated

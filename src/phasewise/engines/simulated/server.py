@@ -22,6 +22,7 @@ from phasewise.engines.simulated import api
 from phasewise.engines.simulated.answer import Answer
 from phasewise.engines.simulated.connection import Connection, HttpRequest
 from phasewise.engines.simulated.metrics import exposition
+from phasewise.engines.simulated.outbox import Writer
 from phasewise.engines.simulated.pacer import Pacer, PreciseSelector, go_first
 from phasewise.engines.simulated.plan import Plan
 from phasewise.engines.simulated.scheduler import Scheduler
@@ -40,6 +41,7 @@ class Server:
         self._random = random.Random(plan.seed + 2)
         self._scheduler = Scheduler(plan)
         self._pacer = Pacer(asyncio.get_running_loop(), self._scheduler)
+        self._writer = Writer(plan.write_s)
         self._count = 0
         self._connections: weakref.WeakSet[Connection] = weakref.WeakSet()
         self._routes = self._make_routes()
@@ -143,8 +145,21 @@ class Server:
             raise api.ApiError(429, "The queue is full: try again later.")
         self._count += 1
         name = f"{'chatcmpl' if asked.chat else 'cmpl'}-{self._count}"
-        answer = Answer(self._plan, asked, connection, name=name, arrived=http.arrived, on_end=self._ended)
+        answer = Answer(
+            self._plan, asked, connection, self._writer, name=name, arrived=http.arrived, on_end=self._ended
+        )
         answer.open()
+        if answer.ended:
+            return
+        as_text = bool(asked.prompt) and isinstance(asked.prompt[0], str)
+        if not (as_text and self._plan.tokenizing_per_token_s):
+            self._pacer.submit(answer.request)
+            return
+        # Tokenised beside the engine, which meets it when that is done.
+        answer.request.arrived += self._plan.tokenizing_per_token_s * asked.prompt_tokens
+        asyncio.get_running_loop().call_at(answer.request.arrived, self._submit, answer)
+
+    def _submit(self, answer: Answer) -> None:
         if not answer.ended:
             self._pacer.submit(answer.request)
 

@@ -8,17 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from phasewise.isolate.checks.answers import chunks_per_token, ended_by_length, streamed, tokens_by_usage
+from phasewise.isolate.checks.answers import ended_by_length, streamed, tokens_by_usage
 from phasewise.isolate.checks.evidence import Evidence
+from phasewise.isolate.checks.kinds import chunks_per_token, padding, reasoning
 from phasewise.isolate.checks.prompts import uncached, warm
 from phasewise.isolate.checks.servers import held_back, timings_agree
 from phasewise.isolate.checks.steady import clock, quiet
 from phasewise.isolate.checks.surroundings import alone, client, errors
+from phasewise.isolate.checks.timings import reported, steady
+from phasewise.isolate.checks.waits import waits
 from phasewise.record.observation import Check
 
 CHECKS: tuple[Callable[[Evidence], list[Check]], ...] = (
     warm,
     uncached,
+    waits,
     alone,
     quiet,
     streamed,
@@ -27,11 +31,16 @@ CHECKS: tuple[Callable[[Evidence], list[Check]], ...] = (
     chunks_per_token,
     held_back,
     timings_agree,
+    reasoning,
+    padding,
+    steady,
+    reported,
     errors,
     client,
     clock,
 )
-"""In the order in which they are shown. Each returns one check per phase it can speak of."""
+"""In the order in which they are shown. Each returns one check per phase it can speak of, ``waits`` one per part of
+TTFT."""
 
 
 def made(evidence: Evidence) -> tuple[Check, ...]:

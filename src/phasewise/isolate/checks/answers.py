@@ -8,6 +8,7 @@ from collections import Counter
 from phasewise.isolate.checks.evidence import Evidence, many
 from phasewise.isolate.sample import Sample
 from phasewise.record.observation import Check
+from phasewise.units import show
 
 LEAST_TOKENS = 16
 """Shorter answers are no decode profile."""
@@ -21,6 +22,15 @@ HELD_CHUNKS = 2
 comes out too small by about this part."""
 
 UNBUFFER = "turn streaming on in the server and buffering off in every proxy in between (nginx: proxy_buffering off)"
+
+LATE, LATE_S = 0.25, 5e-3
+"""Part of an answer's time, and time, by which its first token may come later than that of the prompt alone."""
+
+CUT = 0.9
+"""A prompt counted as fewer than this part of its tokens, like all longer ones, was cut."""
+
+KEPT_BACK = 2
+"""Chunks of an answer that may show text without a token."""
 
 MISCOUNT = 0.02
 """Difference between prompt lengths as sent and as counted that is told."""
@@ -39,6 +49,7 @@ def streamed(evidence: Evidence) -> list[Check]:
     if whole:
         text = (
             f"{whole} of {many(len(samples), 'answer')} came as one piece although a stream was asked for: {UNBUFFER}"
+            f"{_by_difference(evidence, samples)}"
         )
         return [Check(name="streamed", phase="decode", status="failed", detail=text, voids=True)]
     chunks = statistics.median(len(s.carrying) for s in samples)
@@ -50,6 +61,12 @@ def streamed(evidence: Evidence) -> list[Check]:
     if reads < max(3, LEAST_READS * chunks) or held > max(HELD_CHUNKS, HELD_BACK * chunks):
         text += f", {many(held, 'chunk')} with it" if held else ""
         text += f": something between engine and client collects the stream; {UNBUFFER}"
+        text += _by_difference(evidence, samples) if reads < 2 else ""
+        return [Check(name="streamed", phase="decode", status="failed", detail=text, voids=True)]
+    late = _late(evidence, samples)
+    if late is not None:
+        text += f", {show(late, 's')} later than that of the same prompt with one token asked for: the answer is made"
+        text += f" before it is sent{_by_difference(evidence, samples)}"
         return [Check(name="streamed", phase="decode", status="failed", detail=text, voids=True)]
     return [Check(name="streamed", phase="decode", status="passed", detail=text)]
 
@@ -59,6 +76,35 @@ def _at_once(samples: list[Sample]) -> str:
     return (
         f"answers come only when they are complete: the first token after {share:.0%} of their time, later the longer "
         f"they are; decode is the difference of two answer lengths. To see tokens as they are made, {UNBUFFER}"
+    )
+
+
+def _late(evidence: Evidence, samples: list[Sample]) -> float | None:
+    """By how much the first token of answers comes later than a prefill takes; None when it is not worth telling."""
+    alone = {shape.prompt: statistics.median(s.answer.ttft for s in g) for shape, g in evidence.prefill.items() if g}
+    found = []
+    for sample in samples:
+        as_long = [ttft for prompt, ttft in alone.items() if prompt >= sample.shape.prompt]
+        if as_long:
+            late = sample.answer.ttft - as_long[0]
+            whole = sample.answer.ended_at - sample.answer.sent_at
+            found.append(late if late > max(LATE * whole, LATE_S + 5 * sample.lag_s) else 0.0)
+    late = statistics.median(found) if found else 0.0
+    return late or None
+
+
+def _by_difference(evidence: Evidence, samples: list[Sample]) -> str:
+    """What two answer lengths say of a token, when their arrival says nothing."""
+    probes = [s for s in evidence.samples if s.phase == "decode" and s.warmup]
+    longer = [s for s in samples if probes and s.shape.prompt == probes[0].shape.prompt]
+    if not longer or longer[0].counted[0] <= probes[0].counted[0]:
+        return ""
+    whole = statistics.median(s.answer.ended_at - s.answer.sent_at for s in longer)
+    more = whole - (probes[0].answer.ended_at - probes[0].answer.sent_at)
+    tokens = longer[0].counted[0] - probes[0].counted[0]
+    said = show(more / tokens, "s")
+    return (
+        f"; by the difference of answers of {probes[0].counted[0]} and {longer[0].counted[0]} tokens one takes {said}"
     )
 
 
@@ -79,6 +125,14 @@ def _prompt_counts(samples: list[Sample]) -> list[Check]:
     missing = sum(s.answer.prompt_tokens is None for s in samples)
     if missing:
         text = f"{missing} of {many(len(samples), 'answer')} gave no prompt token count; lengths are as sent"
+        return [Check(name="tokens_by_usage", phase="prefill", status="failed", detail=text)]
+    cut = [s for s in samples if s.prompt_tokens < CUT * s.sent_tokens]
+    most = max(s.prompt_tokens for s in samples)
+    if 0 < len(cut) < len(samples) and all(s.prompt_tokens == most < s.sent_tokens for s in cut):
+        text = (
+            f"{many(len(cut), 'prompt')} of up to {max(s.sent_tokens for s in cut):,} tokens were counted as {most:,}"
+        )
+        text += ": the server cuts longer ones without saying so"
         return [Check(name="tokens_by_usage", phase="prefill", status="failed", detail=text)]
     counts = {s.prompt_tokens for s in samples}
     if min(counts) < 1 or (len(counts) == 1 and len({s.sent_tokens for s in samples}) > 1):
@@ -109,10 +163,17 @@ def _answer_counts(samples: list[Sample]) -> list[Check]:
         text = f"{missing} of {many(len(samples), 'answer')} gave no token count; {told}"
         return [Check(name="tokens_by_usage", phase="decode", status="failed", detail=text, voids=by == "chunks")]
     for sample in samples:
-        tokens, visible = sample.counted[0], sum(not chunk.empty for chunk in sample.carrying)
+        # A chunk or two may hold text that was kept back, and no token of its own.
+        shown = sum(not chunk.empty for chunk in sample.answer.chunks) - KEPT_BACK
+        tokens, visible = sample.counted[0], max(shown, sum(not chunk.empty for chunk in sample.carrying))
         if tokens > sample.shape.answer or tokens < visible:
             text = f"the server counted {many(tokens, 'token')} in an answer"
             text += f"; {sample.shape.answer:,} were asked for, {many(visible, 'chunk')} came"
+            text += ": it counts something else (words, retokenised text, answers without reasoning)"
+            return [Check(name="tokens_by_usage", phase="decode", status="failed", detail=text, voids=True)]
+        if sample.answer.finish_reason == "length" and tokens == visible < (1 - MISCOUNT) * sample.shape.answer:
+            text = f"the server counted {many(tokens, 'token')} in an answer that ended by length at"
+            text += f" {sample.shape.answer:,}: it counts its chunks"
             return [Check(name="tokens_by_usage", phase="decode", status="failed", detail=text, voids=True)]
     text = f"the server counted the tokens of {many(len(samples), 'answer')}"
     text += f", {sum(s.counted[0] for s in samples):,} in all"
@@ -141,19 +202,3 @@ def ended_by_length(evidence: Evidence) -> list[Check]:
         f"{len(samples)} of {many(len(samples), 'answer')} had the tokens asked for ({asked:,.0f}) and ended by length"
     )
     return [Check(name="ended_by_length", phase="decode", status="passed", detail=text)]
-
-
-def chunks_per_token(evidence: Evidence) -> list[Check]:
-    """Is a chunk a token? If not, TPOT by the usage count stays right, but gaps between chunks are ICL, not ITL."""
-    samples = [s for s in evidence.sent("decode") if s.carrying]
-    if not samples:
-        return []
-    if all(s.counted[1] == "chunks" for s in samples):
-        text = "nobody but the chunks counted the tokens"
-        return [Check(name="chunks_per_token", phase="decode", status="not_checked", detail=text)]
-    tokens, chunks = sum(s.counted[0] for s in samples), sum(len(s.carrying) for s in samples)
-    text = f"{many(tokens, 'token')} came in {many(chunks, 'chunk')}, {tokens / chunks:.2f} per chunk"
-    if abs(tokens / chunks - 1) <= MISCOUNT:
-        return [Check(name="chunks_per_token", phase="decode", status="passed", detail=text)]
-    text += ": TPOT is by tokens and stays right; a gap between chunks is not the time of a token"
-    return [Check(name="chunks_per_token", phase="decode", status="failed", detail=text)]

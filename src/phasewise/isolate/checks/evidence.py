@@ -9,6 +9,7 @@ from phasewise.isolate.machine import Load
 from phasewise.isolate.sample import Sample, Shape
 from phasewise.isolate.session import Session, Snapshot
 from phasewise.record.observation import Phase
+from phasewise.record.probes import Probes
 
 
 class Evidence(NamedTuple):
@@ -21,6 +22,7 @@ class Evidence(NamedTuple):
         failures: what was said of the requests that failed.
         loads: CPU time of the machine at the start and the end; none when the engine is not ours.
         settings: of an engine that we started.
+        probes: what requests beside the profiles told; None when none were made.
     """
 
     samples: tuple[Sample, ...]
@@ -30,10 +32,11 @@ class Evidence(NamedTuple):
     failures: tuple[str, ...]
     loads: tuple[Load, ...]
     settings: dict[str, str]
+    probes: Probes | None = None
 
     @classmethod
-    def of(cls, session: Session) -> Evidence:
-        """The evidence that ``session`` has gathered so far."""
+    def of(cls, session: Session, probes: Probes | None = None) -> Evidence:
+        """The evidence that ``session`` has gathered so far, and that of the ``probes``."""
         samples = tuple(session.samples)
         return cls(
             samples=samples,
@@ -43,6 +46,7 @@ class Evidence(NamedTuple):
             failures=tuple(session.failures),
             loads=tuple(session.loads),
             settings=session.engine.target.settings,
+            probes=probes,
         )
 
     def sent(self, phase: Phase) -> list[Sample]:

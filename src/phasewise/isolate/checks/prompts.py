@@ -20,6 +20,12 @@ FLAT, FLAT_S, FLAT_PER_TOKEN_S = 0.02, 0.2e-3, 50e-9
 """TTFT that grows over at least eightfold length by no more than this part, this time, and this much per token (sending
 and parsing a token id takes about as long) is flat."""
 
+LEVEL = 5.0
+"""Growth, in units of what counts as flat, that TTFT must have had per token before it stands still."""
+
+STRAYS = 0.3
+"""Part of its growth by which TTFT may stray from a line before it stands still: a parabola does by a quarter."""
+
 TELLING_TOKENS = 1024
 """Shorter prompts may honestly cost the same: below the ridge prefill waits for the weights."""
 
@@ -95,6 +101,41 @@ def _growth(groups: dict[Shape, list[Sample]]) -> tuple[bool, str]:
     )
     if long < TELLING_TOKENS or long < 8 * short:
         return False, f"{text}, too few tokens to tell whether it grows"
-    if typical[long] - typical[short] <= FLAT * typical[short] + FLAT_S + FLAT_PER_TOKEN_S * (long - short):
+    if _flat(typical, short, long):
         return True, f"{text}: it does not grow with the prompt, so prompts were not computed"
+    level = _level(typical)
+    if level is not None:
+        text += f", no more than at {level:,.0f}: of longer prompts only a part is computed (the first or last chunk, "
+        return True, f"{text}what a limit leaves, what no cache holds)"
     return False, text
+
+
+def _flat(typical: dict[float, float], short: float, long: float) -> bool:
+    """Whether TTFT at ``long`` is no more than at ``short``."""
+    return typical[long] - typical[short] <= _slack(typical, short, long)
+
+
+def _slack(typical: dict[float, float], short: float, long: float) -> float:
+    return FLAT * typical[short] + FLAT_S + FLAT_PER_TOKEN_S * (long - short)
+
+
+def _level(typical: dict[float, float]) -> float | None:
+    """The length from which on TTFT stands still over at least twice that length, though it grew evenly up to there.
+
+    Evenly: no length between strays from the line. A step alone, as where an engine leaves its graphs, is no growth.
+    """
+    lengths = sorted(typical)
+    short, long = lengths[0], lengths[-1]
+    for place, level in enumerate(lengths[2:-1], start=2):
+        grown = typical[level] - typical[short]
+        slope = grown / (level - short)
+        strays = [abs(typical[n] - typical[short] - slope * (n - short)) for n in lengths[1:place]]
+        due = slope * (long - level)
+        if (
+            long >= 2 * level
+            and max(strays) < STRAYS * grown
+            and due > LEVEL * _slack(typical, level, long)
+            and _flat(typical, level, long)
+        ):
+            return level
+    return None

@@ -11,7 +11,7 @@ from phasewise.report.html.frame import fill
 from phasewise.report.html.growth import growth
 from phasewise.report.html.roofline import basis_class, roofline, roofs
 from phasewise.report.html.roofline import table as roofline_table
-from phasewise.report.view import findings, heading, phases, predicted, request, words
+from phasewise.report.view import beside, findings, heading, phases, predicted, request, words
 from phasewise.report.view.recap import recap
 from phasewise.report.view.sources import sources
 
@@ -72,6 +72,6 @@ def _phase(run: Run, phase: Phase) -> dict[str, Any]:
         "measured": heading.measured(run, phase),
         "shares": request.shares(run, phase),
         "share_table": request.share_table(run, phase),
-        "facts": phases.facts(run, phase),
+        "tables": [table for table in (phases.facts(run, phase), *beside.tables(run, phase)) if table.rows],
         "growth": phases.growth(run, phase),
     }

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from phasewise.record.observation import Phase
 from phasewise.record.run import Run
 from phasewise.report.markdown.layout import bars, fixes, folded, legend, lines, notice, safe, table, titled
-from phasewise.report.view import findings, heading, phases, request, words
+from phasewise.report.view import beside, findings, heading, phases, request, words
 from phasewise.report.view.heading import PHASES
 from phasewise.report.view.recap import recap
 from phasewise.report.view.sources import sources
@@ -62,6 +62,6 @@ def _phase(run: Run, phase: Phase) -> Iterator[str]:
     yield lines(phases.growth(run, phase))
     points = phases.points(run, phase)
     yield folded(points.title, [table(points)]) if points.rows else safe(points.note)
-    facts = phases.facts(run, phase)
-    if facts.rows:
-        yield folded(facts.title, [table(facts)])
+    for one in (phases.facts(run, phase), *beside.tables(run, phase)):
+        if one.rows:
+            yield folded(one.title, [table(one)])

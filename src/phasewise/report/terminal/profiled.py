@@ -13,7 +13,7 @@ from phasewise.record.observation import Phase
 from phasewise.record.remedies import Remedy
 from phasewise.record.run import PAGE, Run
 from phasewise.report.terminal.layout import Bars, Grid, bullets, indented, section, sentence
-from phasewise.report.view import findings, heading, phases, request, words
+from phasewise.report.view import beside, findings, heading, phases, request, words
 from phasewise.report.view.heading import PHASES, Notice
 from phasewise.report.view.recap import recap
 from phasewise.report.view.sources import sources, summary
@@ -84,9 +84,9 @@ def _phase(run: Run, phase: Phase, full: bool) -> Iterator[RenderableType]:
         yield sentence(facts.note)
     elif full:
         yield Group(Text(""), Grid(facts))
-    points = phases.points(run, phase)
-    if points.rows:
-        yield Group(Text(""), Text(points.title, style="bold"), Grid(points))
+    for table in (phases.points(run, phase), *beside.tables(run, phase)):
+        if table.rows:
+            yield Group(Text(""), Text(table.title, style="bold"), Grid(table))
 
 
 def checks(run: Run, full: bool) -> Iterator[RenderableType]:

@@ -1,0 +1,138 @@
+"""Public reports of wrong TTFT, TPOT and counts: each planted in the simulated server, each named by the right check.
+
+The same server without the fault must not raise it.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ProcessPoolExecutor
+from multiprocessing import get_context
+from pathlib import Path
+
+import msgspec
+import pytest
+from reports_table import FASTER, ROWS, Row, Said, Setup
+
+from phasewise.engines.openai import connect
+from phasewise.engines.simulated import SimulatedServer
+from phasewise.engines.simulated.plan import Plan
+from phasewise.fix.fix import fix
+from phasewise.hardware import catalogue
+from phasewise.isolate.run import isolate
+from phasewise.judge.case import Ask, Case
+from phasewise.judge.judge import judge
+from phasewise.model.load import load
+from phasewise.predict.roofline import roofs
+from phasewise.record.observation import Observation
+
+REPORTS = Path(__file__).parents[3] / "shared" / "data" / "reports.csv"
+AREAS = ("3 TTFT", "4 TPOT", "9 Request control and counting")
+
+
+def said(setup: Setup, plan: Plan) -> tuple[Said, ...]:
+    """Everything that profiling a planted server says."""
+    with SimulatedServer(plan) as server:
+        engine = connect(server.url)
+        try:
+            seen = isolate(
+                engine, phases=setup.phases, budget_s=setup.budget, lengths=setup.lengths, max_prompt=setup.max_prompt
+            )
+        finally:
+            engine.close()
+    return tuple(_checks(seen) + _judged(setup, seen))
+
+
+def _checks(seen: Observation) -> list[Said]:
+    skipped = seen.probes.skipped if seen.probes else ()
+    found = [Said(f"check {check.name} {check.phase} {check.status}", check.detail) for check in seen.checks]
+    return found + [Said("skipped", text) for text in skipped]
+
+
+def _judged(setup: Setup, seen: Observation) -> list[Said]:
+    model, machine = None, None
+    if setup.judged:
+        model, machine = load("llama-3-8b"), catalogue.machine(catalogue.find("h100-sxm"))
+        machine = catalogue.with_overrides(machine, FASTER * 989.4e12, FASTER * 3.35e12)
+        machine = msgspec.structs.replace(machine, ceilings=machine.ceilings[:1])
+    case = Case(
+        observation=seen,
+        asks=(Ask(prompt=setup.prompt),),
+        model=model,
+        roofs=roofs(model, machine) if model and machine else (),
+    )
+    verdict = judge(case)
+    found = [Said("verdict", verdict.verdict.text)]
+    for phase in (verdict.prefill, verdict.decode):
+        if phase is not None:
+            found += [Said(f"note {phase.phase}", note) for note in phase.notes]
+            found.append(Said(f"bound {phase.phase}", phase.bound))
+    return found + [
+        Said("fix", f"{remedy.name}, {remedy.saves_share:.0%}") for remedy in fix(case, verdict, machine).fixes
+    ]
+
+
+def named(row: Row, words: tuple[Said, ...]) -> bool:
+    return any(one.where == row.where and re.search(row.words, one.words) for one in words)
+
+
+Key = tuple[Setup, Plan]
+
+
+def faulty(row: Row) -> Key:
+    return row.setup, msgspec.structs.replace(row.setup.base, **row.planted)
+
+
+def clean(row: Row) -> Key:
+    setup = row.clean_setup or row.setup
+    return setup, msgspec.structs.replace(setup.base, **row.clean)
+
+
+@pytest.fixture(scope="module")
+def profiled(request: pytest.FixtureRequest) -> Iterator[Callable[[Key, Row, bool], str]]:
+    """Profiles what the selected tests need, two servers at a time and each once.
+
+    What it gives says whether a row was named as ``wanted``, up to two more times when not: this machine may be busy.
+    It returns an empty string when so, else everything that was said.
+    """
+    keys: dict[Key, Future[tuple[Said, ...]]] = {}
+    with ProcessPoolExecutor(2, get_context("spawn")) as pool:
+        for item in request.session.items:
+            if item.path == request.path and hasattr(item, "callspec"):
+                key = (faulty if "fault_is" in item.name else clean)(item.callspec.params["row"])
+                if key not in keys:
+                    keys[key] = pool.submit(said, *key)
+
+        def told(key: Key, row: Row, wanted: bool) -> str:
+            for attempt in range(3):
+                found = said(*key) if attempt else keys[key].result()
+                if named(row, found) is wanted:
+                    return ""
+            return "\n".join(f"{one.where}: {one.words}" for one in found)
+
+        yield told
+        pool.shutdown(cancel_futures=True)
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.id)
+def test_a_reported_fault_is_named(row: Row, profiled: Callable[[Key, Row, bool], str]) -> None:
+    if missed := profiled(faulty(row), row, True):
+        pytest.fail(f"{row.where}: {row.words}\nis not among\n{missed}")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.id)
+def test_without_the_fault_it_is_not_named(row: Row, profiled: Callable[[Key, Row, bool], str]) -> None:
+    if raised := profiled(clean(row), row, False):
+        pytest.fail(f"{row.where}: {row.words}\nis among\n{raised}")
+
+
+def test_every_report_of_these_areas_is_planted() -> None:
+    if not REPORTS.exists():
+        pytest.skip("skipped: no shared data")
+    with REPORTS.open(encoding="utf-8", newline="") as file:
+        reported = {row["id"] for row in csv.DictReader(file) if row["area"].startswith(AREAS)}
+    assert len(reported) >= 40
+    assert reported - {row.id for row in ROWS} == set()
