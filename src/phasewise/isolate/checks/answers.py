@@ -49,7 +49,6 @@ def streamed(evidence: Evidence) -> list[Check]:
     if whole:
         text = (
             f"{whole} of {many(len(samples), 'answer')} came as one piece although a stream was asked for: {UNBUFFER}"
-            f"{_by_difference(evidence, samples)}"
         )
         return [Check(name="streamed", phase="decode", status="failed", detail=text, voids=True)]
     chunks = statistics.median(len(s.carrying) for s in samples)
@@ -61,12 +60,11 @@ def streamed(evidence: Evidence) -> list[Check]:
     if reads < max(3, LEAST_READS * chunks) or held > max(HELD_CHUNKS, HELD_BACK * chunks):
         text += f", {many(held, 'chunk')} with it" if held else ""
         text += f": something between engine and client collects the stream; {UNBUFFER}"
-        text += _by_difference(evidence, samples) if reads < 2 else ""
         return [Check(name="streamed", phase="decode", status="failed", detail=text, voids=True)]
     late = _late(evidence, samples)
     if late is not None:
         text += f", {show(late, 's')} later than that of the same prompt with one token asked for: the answer is made"
-        text += f" before it is sent{_by_difference(evidence, samples)}"
+        text += " before it is sent"
         return [Check(name="streamed", phase="decode", status="failed", detail=text, voids=True)]
     return [Check(name="streamed", phase="decode", status="passed", detail=text)]
 
@@ -91,21 +89,6 @@ def _late(evidence: Evidence, samples: list[Sample]) -> float | None:
             found.append(late if late > max(LATE * whole, LATE_S + 5 * sample.lag_s) else 0.0)
     late = statistics.median(found) if found else 0.0
     return late or None
-
-
-def _by_difference(evidence: Evidence, samples: list[Sample]) -> str:
-    """What two answer lengths say of a token, when their arrival says nothing."""
-    probes = [s for s in evidence.samples if s.phase == "decode" and s.warmup]
-    longer = [s for s in samples if probes and s.shape.prompt == probes[0].shape.prompt]
-    if not longer or longer[0].counted[0] <= probes[0].counted[0]:
-        return ""
-    whole = statistics.median(s.answer.ended_at - s.answer.sent_at for s in longer)
-    more = whole - (probes[0].answer.ended_at - probes[0].answer.sent_at)
-    tokens = longer[0].counted[0] - probes[0].counted[0]
-    said = show(more / tokens, "s")
-    return (
-        f"; by the difference of answers of {probes[0].counted[0]} and {longer[0].counted[0]} tokens one takes {said}"
-    )
 
 
 def _with_first(sample: Sample) -> int:
