@@ -182,16 +182,17 @@ class Loop:
 
         This is the hot path: a dictionary, a system call and two appends per read.
         """
-        hot, size, room, tail, out = self._hot, _RECV, stamps.ROOM, _TAIL, poller.OUT
+        hot, size, room, out = self._hot, _RECV, stamps.ROOM, poller.OUT
+        short, long, tail = _SHORT, _LONG, _TAIL
         clock, poll = time.perf_counter_ns, self._poller.poll
         end = min(int(until * 1e9), self._swept + _SWEEP_NS)
         if self._due and self.in_flight < self._most and self._due[0][0] * 1e9 < end:
             end, poll = int(self._due[0][0] * 1e9), self._poller.poll_sharp
-        now, turn = clock(), self._turn
+        now, turn = min(clock(), end), self._turn
         ancillary: list[tuple[int, int, bytes]] = []
         # At least once: what came while nobody stepped is read before anything is called a stall.
         while True:
-            ready = poll(max(0, end - now) * 1e-9)
+            ready = poll((end - now) * 1e-9)
             now = clock()
             for fileno, event in ready:
                 stream = hot.get(fileno)
@@ -213,10 +214,10 @@ class Loop:
                     continue
                 keep(data)
                 mark(ancillary[0][2] if ancillary else now)
-                if length < _SHORT or length > _LONG or data.endswith(tail) or len(reads) > patience:
+                if not short <= length <= long or len(reads) > patience or data.endswith(tail):
                     self._parse(self._flying[fileno])
             turn += 1
-            if ready and turn & _LOOK == 0:
+            if turn & _LOOK == 0 and ready:
                 since = stamps.at(ancillary[0][2], self._offset) if ancillary else now
                 self.watch.woke(since, stamped=bool(ancillary))
             if now >= end or self._finished:
