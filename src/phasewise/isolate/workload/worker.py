@@ -78,7 +78,7 @@ class Worker:
     """Runs ``plan``, which is its share already.
 
     Attributes:
-        start: ``perf_counter`` second that the plan begins at; moved while it runs, it moves what is due in over a second.
+        start: ``perf_counter`` second of the plan's zero; moved while it runs, it moves what is due in over a second.
 
     Args:
         server: what to send to.
