@@ -65,6 +65,8 @@ class Member:
             server.reach()
         except PhasewiseError as error:
             return str(error)
+        finally:
+            server.close()  # what is sent goes over connections of its own
         return ""
 
     def prepare(self, share: Plan, trial: int, drain_s: float, most: int) -> None:
