@@ -101,7 +101,7 @@ def test_rows_of_skewed_clocks_lie_on_one_time_and_due_times_are_kept(tmp_path: 
         [hands[int(w)].sent[int(r)] for w, r in zip(rows["worker"][order], rows["request"][order], strict=True)]
     )
     error = record.clock_error_s
-    assert error < 0.02
+    assert error < 1.0  # of clocks that are hours apart
     start = np.median(truth - rows["sent_s"][order])
     assert np.abs(truth - start - rows["sent_s"][order]).max() <= 2 * error  # each worker's is within one of ours
     assert np.abs(truth - start - plan.due_s).max() <= 2 * error
@@ -116,8 +116,8 @@ def test_rows_of_skewed_clocks_lie_on_one_time_and_due_times_are_kept(tmp_path: 
 
 
 def test_a_worker_that_dies_costs_what_it_had_not_given(tmp_path: Path) -> None:
-    hands = [Scripted(0), Scripted(1, dies_at=1.5), Scripted(2)]
-    crew, plan = Crew("test", hands), open_loop(3.0)
+    hands = [Scripted(0), Scripted(1, dies_at=1.0), Scripted(2)]
+    crew, plan = Crew("test", hands), open_loop(2.0)
     done = send(crew, plan, tmp_path)
     rows, (lost,) = requests(tmp_path), crew.lost
     assert [one.worker for one in done] == [0, 2]
@@ -127,7 +127,7 @@ def test_a_worker_that_dies_costs_what_it_had_not_given(tmp_path: Path) -> None:
     assert lost.where == "10.0.0.1"
     assert lost.requests == len(plan.share(1, 3)) - len(kept)
     assert len(kept) > 10
-    assert 0.5 < lost.from_s < 1.5
+    assert 0 < lost.from_s < 1.1
     assert rows["ended_s"][rows["worker"] == 1].max() <= lost.from_s + 0.1
     assert lost.in_flight == 2
     assert lost.share == pytest.approx(1 / 3, abs=0.02)
@@ -211,9 +211,12 @@ def test_workers_that_cannot_take_part(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"worker 1 \(10.0.0.1\) has phasewise 0.0.0"):
         Crew("test", [Scripted(0), Scripted(1, version="0.0.0")])
     crew = Crew("test", [Scripted(0), Scripted(1, refused="no route")])
-    with SimulatedServer(Planted()) as server, closing(openai.connect(server.url)) as engine:
-        with pytest.raises(Unreachable, match=r"worker 1 .* no route"):
-            crew.connect(engine)
+    with (
+        SimulatedServer(Planted()) as server,
+        closing(openai.connect(server.url)) as engine,
+        pytest.raises(Unreachable, match=r"worker 1 .* no route"),
+    ):
+        crew.connect(engine)
 
 
 def test_real_workers_send_the_plan_and_connections_are_shared_out(tmp_path: Path) -> None:
