@@ -18,6 +18,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+import psutil
+
 SIOCSIFFLAGS, IFF_UP = 0x8914, 1
 NODE: dict[str, Any] = {"num_cpus": 1, "node_ip_address": "127.0.0.1", "object_store_memory": 100 * 2**20}
 COMMAND = (sys.executable, "-c", "from phasewise.cli import main; main()", "load")
@@ -55,14 +57,20 @@ def main(folder: Path) -> None:
                 at = time.perf_counter()
                 if spec["kill"] == "node":
                     cluster.remove_node(second)
-                elif spec["kill"] == "raylet":
-                    os.kill(second.all_processes["raylet"][0].process.pid, signal.SIGKILL)
+                elif spec["kill"] == "actor":
+                    os.kill(actor_of(second), signal.SIGKILL)
                 else:
                     os.kill(child.pid, getattr(signal, spec["kill"]))
             code = child.wait(timeout=240)
         (folder / "ending.json").write_text(json.dumps({"code": code, "killed_at": at}))
     finally:
         cluster.shutdown()
+
+
+def actor_of(node: Any) -> int:
+    """The process of the worker on ``node``."""
+    raylet = psutil.Process(node.all_processes["raylet"][0].process.pid)
+    return next(child.pid for child in raylet.children(recursive=True) if child.cmdline()[0].startswith("ray::Member"))
 
 
 def wait_for_rows(runs: Path, seconds: float) -> None:

@@ -12,7 +12,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager, redirect_stdout, suppress
 from typing import Any, Literal, NamedTuple
 
 from phasewise.engines.embedded import usable_cores
@@ -22,7 +22,7 @@ from phasewise.isolate.crew.clocks import Trip
 from phasewise.isolate.crew.hand import Gone, Hand, Silent
 from phasewise.isolate.crew.member import Member
 
-_WRITTEN = re.compile(r"ray:(?:(local|auto)(?::([1-9]\d{0,3}))?|(//[A-Za-z0-9._\-\[\]:]+:\d{1,5}))")
+_WRITTEN = re.compile(r"ray:(?:(local|auto)(?::([1-9]\d{0,3}))?|//(?:[\w.-]+|\[[\da-fA-F:.]+\]):\d{1,5})", re.A)
 
 _THREADS = 4
 """Calls that an actor answers at once: a report that is on its way keeps no clock from being read."""
@@ -76,6 +76,9 @@ def hired(where: Place) -> Iterator[list[RayHand]]:
     _prepare(where)
     before = signal.getsignal(signal.SIGTERM)  # Ray puts a handler of its own in its place
     with ExitStack() as stack:
+        # Ray prints what its nodes complain of on standard output, where a document may be asked for. The record says
+        # who was lost.
+        stack.enter_context(redirect_stdout(stack.enter_context(open(os.devnull, "w", encoding="utf-8"))))
         try:
             _connect(where, stack)
         except (PhasewiseError, KeyboardInterrupt):
