@@ -129,22 +129,30 @@ def _local(where: Place) -> int:
 
 
 def _hands(where: Place) -> list[RayHand]:
-    """Actors, in turns on every node that has cores.
+    """Actors, each with a core, in turns on every node that has cores.
 
     Raises:
+        UsageError: more than there are cores.
         EngineError: not all of them start.
     """
     import ray
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
     nodes = [node for node in ray.nodes() if node["Alive"] and node["Resources"].get("CPU", 0) >= 1]
-    if not nodes:
-        raise EngineError("No node of the Ray cluster has a core: add one.")
+    cores = [int(node["Resources"]["CPU"]) for node in nodes]
+    places = [
+        node for turn in range(max(cores, default=0)) for node, has in zip(nodes, cores, strict=True) if turn < has
+    ]
+    count = _local(where) if where.kind == "local" else where.workers or len(nodes)
+    if not 1 <= count <= len(places):
+        raise UsageError(
+            f"--workers {where.written} needs {count or 1} cores, and the nodes of that Ray have {len(places)}: "
+            "ask for fewer workers, or add nodes."
+        )
     actor = ray.remote(num_cpus=1, max_concurrency=_THREADS, max_restarts=0, max_task_retries=0)(Member)
     here = "" if where.kind == "client" else ray.util.get_node_ip_address()
     hands = []
-    for number in range(_local(where) if where.kind == "local" else where.workers or len(nodes)):
-        node = nodes[number % len(nodes)]
+    for number, node in enumerate(places[:count]):
         there = NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
         born = actor.options(scheduling_strategy=there).remote(number)
         address = node["NodeManagerAddress"]
@@ -227,5 +235,9 @@ def _ours(error: BaseException) -> BaseException:
 
 
 def _first_line(error: BaseException) -> str:
+    """What it says, without its traceback; of an introduction (that ends with a colon) also what it ends with."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return clean(lines[0], 200).rstrip(".") if lines else type(error).__name__
+    if not lines:
+        return type(error).__name__
+    said = f"{lines[0]} {lines[-1]}" if lines[0].endswith(":") and len(lines) > 1 else lines[0]
+    return clean(said, 200).rstrip(".:")

@@ -27,7 +27,7 @@ def render(run: Run) -> str:
         view.percentiles(found),
         view.goodput(found),
         view.moments(found),
-        crew.table(found.crew),
+        crew.table(found),
     )
     drawings = (_over_time(found, kind) for kind in ("ttft", "tpot", "in flight"))
     parts = {

@@ -30,7 +30,7 @@ def _blocks(run: Run) -> Iterator[str]:
     yield "### Limits"
     yield table(view.goodput(found))
     yield folded("Over time", [table(view.moments(found))]) if found.moments else ""
-    yield folded("Workers", [table(crew.table(found.crew))]) if found.crew else ""
+    yield folded("Workers", [table(crew.table(found))]) if found.crew else ""
     yield folded("The plan", [lines(view.plan(found.plan))])
     yield "### Recap"
     yield table(view.recap(found))

@@ -34,7 +34,7 @@ def load(run: Run, saved: Path | None = None) -> RenderableType:
         section("Percentiles", *_percentiles(found)),
         section("Limits", Grid(view.goodput(found))),
         *([section("Over time", Grid(view.moments(found)))] if found.moments else []),
-        *([section("Workers", Grid(crew.table(found.crew)))] if found.crew else []),
+        *([section("Workers", Grid(crew.table(found)))] if found.crew else []),
         section("Next", sentence(view.next_step(found, target))),
         *([section("Saved", sentence(f"{saved}/run.json, {saved}/{PAGE}"))] if saved else []),
         section("Recap", Grid(view.recap(found))),

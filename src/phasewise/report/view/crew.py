@@ -60,8 +60,9 @@ def facts(crew: Crew | None) -> Iterator[str]:
     )
 
 
-def table(crew: Crew | None) -> Table:
+def table(found: Load) -> Table:
     """A row for each worker."""
+    crew, most = found.crew, "up to " if found.plan.users else ""
     members = crew.members if crew is not None else ()
     lost = {one.worker for one in crew.lost} if crew is not None else set()
     order = sorted(members, key=lambda one: (one.worker not in lost, -one.clock_error_s))[:MOST]
@@ -69,7 +70,7 @@ def table(crew: Crew | None) -> Table:
         (
             Cell(f"{one.worker}{' (lost)' * (one.worker in lost)}"),
             Cell(words.clean(one.where)),
-            Cell(f"{one.requests:,}"),
+            Cell(f"{most}{one.requests:,}"),
             Cell(f"{one.returned:,}"),
             Cell(words.NOTHING if one.cpu_share is None else words.share(one.cpu_share)),
             Cell(words.number(one.clock_error_s, "s")),
@@ -77,6 +78,6 @@ def table(crew: Crew | None) -> Table:
         )
         for one in sorted(order, key=lambda one: one.worker)
     )
-    heads = columns("worker", "node", ">requests", ">answered", ">of a core", ">clock within", ">due within")
+    heads = columns("worker", "node", ">share", ">answered", ">of a core", ">clock within", ">due within")
     note = f"{len(members) - MOST:,} more are in the record." if len(members) > MOST else ""
     return Table(title="Workers", columns=heads, rows=rows, note=note)
