@@ -24,7 +24,7 @@ check: $(VENV)/dev.stamp
 	$(BIN)/lint-imports --no-cache
 
 ## slow: the tests that need minutes, a real engine or a browser (what .ci/run adds)
-slow: $(VENV)/dev.stamp $(VENV)/ray.stamp
+slow: $(VENV)/dev.stamp
 	$(BIN)/python -m pytest -m slow
 
 ## engines: the vLLM CPU engine, transformers serve and the bundled model in their format, for the slow tests (2.4 GB)

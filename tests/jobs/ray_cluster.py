@@ -1,4 +1,4 @@
-"""Run in a network of its own (``unshare --user --map-root-user --net``): a Ray cluster of two nodes, a load from both.
+"""Run in a network of its own (``unshare --net``): a Ray cluster of two nodes, a load from both.
 
 ``python ray_cluster.py FOLDER``, where FOLDER/spec.json says what to run. It leaves there what the command printed
 (document.json, stderr), how it ended, when the node was killed, and the log of the simulated server: the truth.
