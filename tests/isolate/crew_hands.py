@@ -22,7 +22,7 @@ from phasewise.isolate.workload.worker import Done
 TAKES_S = 0.1
 """What each scripted request takes."""
 
-PERFECT = Lateness(wall_s=1, cpu_share=0.1, reads=1, lag_p50_s=None, lag_p99_s=1e-4)
+PERFECT = Lateness(wall_s=1, cpu_share=0.1, reads=1, stamped=True, lag_p50_s=None, lag_p99_s=1e-4)
 
 
 class Scripted(Hand):

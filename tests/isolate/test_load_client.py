@@ -11,7 +11,7 @@ from phasewise.isolate.workload.worker import Done
 
 
 def done(worker: int, cpu: float = 0.2) -> Done:
-    lateness = Lateness(wall_s=10, cpu_share=cpu, reads=1000, lag_p50_s=None, lag_p99_s=None)
+    lateness = Lateness(wall_s=10, cpu_share=cpu, reads=1000, stamped=True, lag_p50_s=None, lag_p99_s=None)
     return Done(worker=worker, ending="complete", why="", sent=100, failed=0, unsent=0, lateness=lateness)
 
 

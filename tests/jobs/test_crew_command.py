@@ -18,6 +18,7 @@ from phasewise.engines.simulated import Plan, SimulatedServer
 from phasewise.errors import UsageError
 from phasewise.isolate.crew.on_ray import Place, place
 from phasewise.jobs import crew as hiring
+from phasewise.jobs import load
 from phasewise.record import crew as record
 from phasewise.record.run import load as read
 from phasewise.record.run import save
@@ -63,8 +64,7 @@ def test_a_missing_ray_names_the_command(
 ) -> None:
     found = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name, *a: None if name == "ray" else found(name, *a))
-    with SimulatedServer(Plan()) as server:
-        said = refused(capsys, server.url, "--workers", "ray:local:2", "--out", str(tmp_path / "runs"))
+    said = refused(capsys, "http://127.0.0.1:9", "--workers", "ray:local:2", "--out", str(tmp_path / "runs"))
     assert said.endswith("--workers needs Ray: pip install 'phasewise[ray]'.")
     assert not (tmp_path / "runs").exists()
 
@@ -85,6 +85,7 @@ def test_a_server_of_this_machine_alone_is_refused_to_workers_elsewhere(
     host: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """They would look for it, and perhaps find another one, at home."""
+    monkeypatch.setattr(load, "require", lambda: None)
     monkeypatch.setattr(
         hiring, "hired", lambda where: nullcontext([Elsewhere("10.0.0.1", True), Elsewhere("10.0.0.2", False)])
     )

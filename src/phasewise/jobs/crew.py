@@ -20,7 +20,6 @@ def crew(where: Place | None, engine: Engine, progress: Callable[[str, float], N
 
     Raises:
         UsageError: the server listens on this machine alone and a worker is elsewhere.
-        MissingExtra: Ray is not installed.
         EngineError: workers cannot be had, or cannot reach the server.
     """
     if where is None:

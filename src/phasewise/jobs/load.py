@@ -12,7 +12,7 @@ import msgspec
 from phasewise.engines.base import Engine
 from phasewise.errors import InputError, Interrupted, UsageError
 from phasewise.isolate.crew.crew import Crew
-from phasewise.isolate.crew.on_ray import Place
+from phasewise.isolate.crew.on_ray import Place, require
 from phasewise.isolate.workload import seek, table
 from phasewise.isolate.workload.book import Book
 from phasewise.isolate.workload.figures import figures
@@ -126,6 +126,8 @@ def load(prepared: Prepared, progress: Progress) -> Finished:
         PhasewiseError: before anything was sent.
     """
     started, options = time.perf_counter(), prepared.options
+    if options.workers is not None:
+        require()
     with claimed(identity(options.target or "embedded"), options.out) as folder:
         progress("probing the server", 0.0)
         engine = open_engine(options.target, options.connection)

@@ -163,7 +163,8 @@ class Crew:
                 elif shift.answer is None and now - shift.asked > EVERY_S:
                     if now - shift.aligned > ALIGN_S:
                         self._align(shift, plan, AGAIN)
-                    shift.ask()
+                    if shift.running:
+                        shift.ask()
             waited = [shift.answer for shift in running if shift.answer is not None]
             if waited:
                 wait(waited, _LOOK_S, FIRST_COMPLETED)
@@ -177,13 +178,14 @@ class Crew:
 
     def _hear(self, shift: Shift, plan: Plan, book: Book) -> None:
         assert shift.answer is not None
+        answer, shift.answer = shift.answer, None
         try:
-            report = shift.answer.result()
-        except Silent:
-            shift.answer = None
+            report = answer.result()
+        except (Silent, Gone) as error:
+            if isinstance(error, Gone) or not shift.asked:  # whether one began that was silent then cannot be told
+                self._lose(shift, plan, _why(error))
             return
-        except Gone as error:
-            self._lose(shift, plan, _why(error))
+        if report is None:  # it has begun
             return
         for frame in shift.hear(report):
             book.add(frame)

@@ -63,16 +63,24 @@ def place(text: str) -> Place:
     return Place(written, "local" if found[1] == "local" else "auto", int(found[2]) if found[2] else None)
 
 
+def require() -> None:
+    """See that Ray is installed.
+
+    Raises:
+        MissingExtra: it is not.
+    """
+    if importlib.util.find_spec("ray") is None:
+        raise MissingExtra("--workers needs Ray: pip install 'phasewise[ray]'.")
+
+
 @contextmanager
 def hired(where: Place) -> Iterator[list[RayHand]]:
     """Workers at ``where``, spread over its nodes; they end with the block.
 
     Raises:
-        MissingExtra: Ray is not installed.
-        EngineError: the cluster cannot be reached, or has no core free.
+        UsageError: more workers than cores.
+        EngineError: the cluster cannot be reached, or its cores are taken.
     """
-    if importlib.util.find_spec("ray") is None:
-        raise MissingExtra("--workers needs Ray: pip install 'phasewise[ray]'.")
     _prepare(where)
     before = signal.getsignal(signal.SIGTERM)  # Ray puts a handler of its own in its place
     with ExitStack() as stack:

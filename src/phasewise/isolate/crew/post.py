@@ -65,7 +65,7 @@ class Shift:
 
     Attributes:
         running: it may still report.
-        answer: the report that it was asked for, while that is open.
+        answer: to what it was asked last, first to begin and then for reports, while that is open.
         asked, heard, aligned: when it was asked last, last answered, and its clock was last compared, ``perf_counter``.
         sent, ended: requests, as it last said.
         done: how its share ended, when it said so.
@@ -88,7 +88,7 @@ class Shift:
         self._start, self._zero = start, self.post.clock.theirs(start)
         self.post.requests += len(self.share)
         self.heard, self.running = start, True
-        self.post.hand.ask("begin", self._zero)
+        self.answer = self.post.hand.ask("begin", self._zero)
 
     def ask(self) -> None:
         """Ask for what is new. With it goes where the start is by what is known of its clock now."""
@@ -98,7 +98,7 @@ class Shift:
 
     def hear(self, report: Report) -> list[Frame]:
         """Take a report; what it brought, on our clock."""
-        self.heard, self.answer = time.perf_counter(), None
+        self.heard = time.perf_counter()
         self.sent, self.ended = report.sent, report.ended
         new = report.frames[self._have - report.first :]
         self._have = report.first + len(report.frames)
