@@ -6,7 +6,7 @@ ENGINES := .venv-engines
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 export PIP_NO_INPUT := 1
 
-.PHONY: profile test check slow engines lock clean
+.PHONY: profile test check slow engines ray lock clean
 .DEFAULT_GOAL := profile
 
 ## profile: run the main job on the embedded engine with its bundled model; the last lines say where the report is
@@ -38,6 +38,9 @@ $(ENGINES)/engines.stamp: requirements/vllm.txt tests/engines/hf_folder.py $(VEN
 	  $(ENGINES)/smollm2
 	@touch $@
 
+## ray: Ray beside the rest, for the slow tests of load from many machines (90 MB to download)
+ray: $(VENV)/ray.stamp
+
 $(VENV)/python.stamp:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "phasewise needs Python 3.11 or newer: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
@@ -54,12 +57,19 @@ $(VENV)/dev.stamp: $(VENV)/run.stamp requirements/dev.txt
 	$(PIP) install --require-hashes -r requirements/dev.txt
 	@touch $@
 
+$(VENV)/ray.stamp: $(VENV)/run.stamp requirements/ray.txt
+	$(PIP) install --require-hashes -r requirements/ray.txt
+	@touch $@
+
 ## lock: pin every dependency again (needs uv)
 lock:
 	uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-header --python-version 3.11 \
 	  pyproject.toml requirements/build.in --extra embedded --extra nvidia -o requirements/run.txt
 	uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-header --python-version 3.11 \
 	  --constraint requirements/run.txt --group test --group check -o requirements/dev.txt
+	uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-header --python-version 3.11 \
+	  --constraint requirements/run.txt --constraint requirements/dev.txt \
+	  pyproject.toml --extra ray -o requirements/ray.txt
 
 clean:
 	rm -rf $(VENV) $(ENGINES) .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -91,6 +91,14 @@ def load(
     connections: Annotated[
         int, typer.Option("--connections", min=1, max=60_000, help="Open at once; more requests wait for one.")
     ] = 4096,
+    workers: Annotated[
+        str | None,
+        typer.Option(
+            "--workers",
+            metavar="ray:local[:N]|ray:auto[:N]|ray://HOST:PORT",
+            help="Send from several processes: of this machine, or one on each node of a Ray cluster.",
+        ),
+    ] = None,
     seed: Annotated[
         int, typer.Option("--seed", min=0, help="Of arrivals and lengths; content is new in each run.")
     ] = 0,
@@ -114,6 +122,7 @@ def load(
     Examples: phasewise load http://127.0.0.1:8000 --users 8; phasewise load http://127.0.0.1:8000 --rate 2
     --ttft 500ms --tpot 50ms --find-rate; phasewise load http://127.0.0.1:8000 --replay azure.csv --speed 2
     """
+    from phasewise.isolate.crew.on_ray import place
     from phasewise.isolate.workload.plan import Bounds
     from phasewise.jobs.load import Options, Prepared
     from phasewise.jobs.load import load as job
@@ -152,6 +161,7 @@ def load(
         connection=Connection(
             served_model=served_model, insecure=insecure, stall_s=timeout, threads=threads, context=context
         ),
+        workers=place(workers) if workers is not None else None,
         out=out or RUNS,
     )
     with bar() as progress:

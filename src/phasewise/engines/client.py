@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -43,6 +44,10 @@ class Client:
         self._connection = Connection(address, insecure=insecure)
         authorization = f"Bearer {api_key}" if api_key else address.login
         self._headers = {"Accept": "application/json"} | ({"Authorization": authorization} if authorization else {})
+
+    def __reduce__(self) -> tuple[Callable[..., Client], tuple[Address, str, bool, float]]:
+        """Pickled, it is a fresh connection to the same server; the key goes with it, so no pickle goes to a file."""
+        return _again, (self.address, self._secret, self._insecure, self._stall_s)
 
     def get(self, path: str) -> Page:
         """Fetch a page, whatever its status.
@@ -110,6 +115,10 @@ class Client:
     def close(self) -> None:
         """Close the connection."""
         self._connection.close()
+
+
+def _again(address: Address, api_key: str, insecure: bool, stall_s: float) -> Client:
+    return Client(address, api_key=api_key, insecure=insecure, stall_s=stall_s)
 
 
 def api_key(given: str | None) -> str:

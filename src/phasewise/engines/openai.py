@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from phasewise.engines import address
+from phasewise.engines.address import Address
 from phasewise.engines.base import Activity, Answer, Piece, Prompt
 from phasewise.engines.client import Client
 from phasewise.engines.client import api_key as _key
@@ -26,7 +27,10 @@ MAX_STALL_S = 86_400.0
 
 
 class OpenAIServer:
-    """A server that was probed; implements ``engines.base.Engine``."""
+    """A server that was probed; implements ``engines.base.Engine``.
+
+    Pickled, it is the same server for another process, which asks it nothing again and makes the same prompts.
+    """
 
     def __init__(self, client: Client, findings: Findings) -> None:
         self._client = client
@@ -100,6 +104,19 @@ class OpenAIServer:
         """The server's counters now; None when it publishes none."""
         path = self._findings.metrics_path
         return None if path is None else activity(self._client, path)
+
+    @property
+    def address(self) -> Address:
+        """Where it is."""
+        return self._client.address
+
+    def reach(self) -> None:
+        """See that it answers, whatever it answers.
+
+        Raises:
+            EngineError: it does not.
+        """
+        self._client.get("/")
 
     def close(self) -> None:
         """Close the connection."""

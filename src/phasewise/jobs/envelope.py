@@ -13,7 +13,7 @@ from phasewise import __version__
 from phasewise.record.envelope import Envelope, Status
 from phasewise.record.run import new_id
 
-_TOOK_PART = ("numpy", "scipy", "httptools", "xllamacpp", "torch")
+_TOOK_PART = ("numpy", "scipy", "httptools", "xllamacpp", "torch", "ray")
 
 
 def envelope(

@@ -10,19 +10,21 @@ from pathlib import Path
 import msgspec
 
 from phasewise.engines.base import Engine
-from phasewise.engines.embedded import EmbeddedEngine
-from phasewise.engines.openai import OpenAIServer
 from phasewise.errors import InputError, Interrupted, UsageError
+from phasewise.isolate.crew.crew import Crew
+from phasewise.isolate.crew.on_ray import Place, require
 from phasewise.isolate.workload import seek, table
 from phasewise.isolate.workload.book import Book
 from phasewise.isolate.workload.figures import figures
 from phasewise.isolate.workload.plan import Bounds, Plan, warmup, within
 from phasewise.isolate.workload.rows import WARMUP
 from phasewise.isolate.workload.worker import Done, Worker
+from phasewise.jobs.crew import crew, served
 from phasewise.jobs.envelope import envelope, identity
 from phasewise.jobs.stopping import Stop, stopping
 from phasewise.jobs.target import Connection, open_engine
 from phasewise.jobs.workload import Progress, Sending, Workload
+from phasewise.record import crew as record
 from phasewise.record.envelope import Status
 from phasewise.record.load import Limits, Load, LoadPlan, Trial
 from phasewise.record.run import RUNS, Run, claimed, save
@@ -43,6 +45,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     drain_s: float = 60.0
     connections: int = 4096
     connection: Connection = Connection()
+    workers: Place | None = None
     out: Path = RUNS
 
 
@@ -94,6 +97,9 @@ class Prepared:
     def _words(self, plan: Plan, left_out: int) -> LoadPlan:
         options = self.options
         words = self.workload.words(plan, drain_s=options.drain_s, warmup=options.warmup, left_out=left_out)
+        if options.workers is not None:
+            shared = f"Workers ({options.workers.written}) share it by request or user, and start together."
+            words = msgspec.structs.replace(words, notes=(*words.notes, shared))
         if not options.find_rate:
             return words
         bounds = options.sending.bounds
@@ -120,12 +126,14 @@ def load(prepared: Prepared, progress: Progress) -> Finished:
         PhasewiseError: before anything was sent.
     """
     started, options = time.perf_counter(), prepared.options
+    if options.workers is not None:
+        require()
     with claimed(identity(options.target or "embedded"), options.out) as folder:
         progress("probing the server", 0.0)
         engine = open_engine(options.target, options.connection)
         try:
-            with stopping() as stop:
-                run = _Run(prepared, engine, folder, stop, progress, started)
+            with crew(options.workers, engine, progress) as others, stopping() as stop:
+                run = _Run(prepared, engine, others, folder, stop, progress, started)
                 try:
                     return run.finish(*run.measure())
                 except OSError as error:
@@ -139,18 +147,21 @@ class _Run:
     """One load run as it goes."""
 
     def __init__(
-        self, prepared: Prepared, engine: Engine, folder: Path, stop: Stop, progress: Progress, started: float
+        self,
+        prepared: Prepared,
+        engine: Engine,
+        crew: Crew | None,
+        folder: Path,
+        stop: Stop,
+        progress: Progress,
+        started: float,
     ) -> None:
-        self.prepared, self.engine, self.folder = prepared, engine, folder
+        self.prepared, self.engine, self.crew, self.folder = prepared, engine, crew, folder
         self.stop, self.progress, self.started = stop, progress, started
         self.options, self.workload = prepared.options, prepared.workload
         self.gave_out = ""
         self.plan, self.words = prepared.fitted(engine.target)
-        if isinstance(engine, EmbeddedEngine):
-            self.server = engine.server
-        else:
-            assert isinstance(engine, OpenAIServer)
-            self.server = engine
+        self.server = served(engine)
 
     def measure(self) -> tuple[Load, Sequence[Done]]:
         """Send, and make figures of the rows.
@@ -176,7 +187,7 @@ class _Run:
             found = self._figures(done, 0)
         table.merge(self.folder)
         files = tuple(f"{name}.parquet" for name in table.TABLES if (self.folder / f"{name}.parquet").exists())
-        return msgspec.structs.replace(found, rows=files), done
+        return msgspec.structs.replace(found, rows=files, crew=self.crew.record() if self.crew else None), done
 
     def finish(self, found: Load, done: Sequence[Done]) -> Finished:
         """Save the run and say how it ended."""
@@ -199,6 +210,16 @@ class _Run:
                 min(1.0, max(share, (time.perf_counter() - begun) / whole)),
             )
 
+        if self.crew is not None and trial != WARMUP:
+            return self.crew.send(
+                plan,
+                self.folder,
+                trial=trial,
+                drain_s=drain_s,
+                most=self.options.connections,
+                stopped=self.stop,
+                tell=tell,
+            )
         with Book(self.folder) as book:
             worker = Worker(
                 self.server,
@@ -240,7 +261,9 @@ class _Run:
             seen[number] = found, done
             if found.goodput is None:
                 self.gave_out = f"no request of a trial at {rate:.3g} requests a second was answered"
-            if found.goodput is None or self.stop():
+            elif self.crew is not None and self.crew.lost:
+                self.gave_out = f"a worker was lost in the trial at {rate:.3g} requests a second"
+            if found.goodput is None or self.gave_out or self.stop():
                 return None
             return Trial(
                 number=number,
@@ -276,7 +299,15 @@ class _Run:
             return "partial", why[0] if why else found.missing.get("window", "nothing was measured"), 3
         if self.gave_out:
             return "partial", self.gave_out, 3
+        if found.crew is not None and (short := _short(found.crew, done)):
+            return "partial", short, 3
         if found.client is not None and not found.client.believed:
             return "complete", "", 3
         breaks = found.found is None and found.goodput is not None and found.goodput.holds == "breaks"
         return "complete", "", 1 if breaks else 0
+
+
+def _short(crew: record.Crew, done: Sequence[Done]) -> str:
+    """Which of several workers did not send what it should have, in words; empty when all did."""
+    lost = [f"worker {one.worker} was lost" for one in crew.lost]
+    return ", ".join(lost + [f"worker {one.worker}: {one.why}" for one in done if one.ending == "failing"])

@@ -6,6 +6,7 @@ from typing import Literal
 
 import msgspec
 
+from phasewise.record.crew import Crew
 from phasewise.record.quantity import Quantity
 
 Holds = Literal["holds", "breaks", "undecided"]
@@ -160,7 +161,7 @@ class Load(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         plan: what was to be sent.
-        sent, failed, unsent: requests of all workers.
+        sent, failed, unsent: requests of all workers; those of a lost one are in ``crew``.
         reasons: why requests failed, and how many for each reason.
         window: whose requests the figures are of.
         ttft: send to first token. ttft_from_due: from when it should have been sent, the client's queue included.
@@ -174,6 +175,7 @@ class Load(msgspec.Struct, frozen=True, kw_only=True):
         moments: over time.
         trials, found: of ``--find-rate``.
         client: of the workers.
+        crew: who they were, where there were several (``--workers``).
         rows: files beside run.json.
         missing: why a part is None, by its name.
     """
@@ -199,6 +201,7 @@ class Load(msgspec.Struct, frozen=True, kw_only=True):
     trials: tuple[Trial, ...] = ()
     found: Found | None = None
     client: Client | None = None
+    crew: Crew | None = None
     rows: tuple[str, ...] = ()
     missing: dict[str, str] = {}
 

@@ -18,32 +18,24 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-import msgspec
-
-from phasewise.engines.exchange import Arrivals, Exchange
-from phasewise.isolate.workload.rows import Asked, Frame, chunks, row
+from phasewise.isolate.workload.rows import Frame
+from phasewise.isolate.workload.sheet import Sheet
 
 _SET_PIPE_SIZE = 1031
 _PIPE = 1 << 20
 """F_SETPIPE_SZ of Linux, and the size that any user may ask for: a burst of rows fits."""
 
 
-class Book:
-    """Takes what a loop saw; its child writes parts into ``folder``/rows.
-
-    One per worker and trial; ``begin`` says which, and the ``perf_counter`` second that is its zero.
+class Book(Sheet):
+    """A sheet whose child writes parts into ``folder``/rows; one per trial.
 
     Raises:
         OSError: the child cannot be started.
     """
 
     def __init__(self, folder: Path, worker: int = 0) -> None:
-        self.worker = worker
-        self._trial, self._start = 0, 0.0
-        self._frame = Frame(requests=[], chunks=[])
-        self._taken: list[tuple[int, Arrivals]] = []
+        super().__init__(worker)
         self._out: deque[memoryview] = deque()
-        self._encoder = msgspec.msgpack.Encoder()
         self._child = subprocess.Popen(
             [sys.executable, "-m", "phasewise.isolate.workload.writer", str(folder.absolute()), str(worker)],
             stdin=subprocess.PIPE,
@@ -56,37 +48,21 @@ class Book:
         with contextlib.suppress(OSError):
             fcntl.fcntl(self._pipe, _SET_PIPE_SIZE, _PIPE)
 
-    def begin(self, trial: int, start: float) -> None:
-        """What comes now is of ``trial``, whose times count from ``start``."""
-        self._trial, self._start = trial, start
-
-    def sink(self, key: int, arrivals: Arrivals) -> None:
-        """Take events of request ``key``: the sink of a loop."""
-        self._taken.append((key, arrivals))
-
-    def ended(self, exchange: Exchange, asked: Asked) -> None:
-        """Take a request that is over."""
-        self._frame.requests.append(row(exchange, asked, self._start))
+    def add(self, frame: Frame) -> None:
+        """Take rows of another worker."""
+        self._frame.requests += frame.requests
+        self._frame.chunks += frame.chunks
 
     def push(self) -> None:
         """Hand on what there is, as far as the pipe takes it now."""
-        self._gather()
-        if self._frame.requests or self._frame.chunks:
-            data = self._encoder.encode(self._frame)
+        if data := self._filled():
             self._out.append(memoryview(len(data).to_bytes(4, "little") + data))
-            self._frame = Frame(requests=[], chunks=[])
         with contextlib.suppress(BlockingIOError, BrokenPipeError):
             while self._out:
                 written = os.write(self._pipe, self._out[0])
                 self._out[0] = self._out[0][written:]
                 if not self._out[0]:
                     self._out.popleft()
-
-    def _gather(self) -> None:
-        taken = [(key, arrivals) for key, arrivals in self._taken if len(arrivals.at)]
-        self._taken = []
-        if taken:
-            self._frame.chunks.append(chunks(taken, self._trial, self.worker, self._start))
 
     def close(self) -> None:
         """Hand on the rest and wait until it is written.

@@ -35,7 +35,7 @@ GROWN_BY = 2.0
 """... when it is also more by this many."""
 
 _COLUMNS = (
-    "request, user, due_s, connect_s, sent_s, ttft_s, tpot_s, ended_s, prompt_tokens, cached_tokens, "
+    "request, worker, user, due_s, connect_s, sent_s, ttft_s, tpot_s, ended_s, prompt_tokens, cached_tokens, "
     "prompt_tokens_planned, status, error"
 )
 
@@ -52,6 +52,7 @@ class Rows(NamedTuple):
     prompt: Values
     cached: Values
     user: Values
+    worker: Values
     failed: NDArray[np.bool_]
     reasons: tuple[str, ...]
 
@@ -88,6 +89,7 @@ def rows(folder: Path, trial: int) -> Rows:
         prompt=prompt[order],
         cached=_real(found["cached_tokens"])[order],
         user=_real(found["user"])[order],
+        worker=_real(found["worker"])[order],
         failed=np.array([error is not None for error in errors], np.bool_),
         reasons=tuple(
             _reason(str(error), status)
@@ -122,7 +124,7 @@ def figures(
         unsent=sum(one.unsent for one in done),
         reasons=dict(Counter(seen.reasons).most_common()),
         window=None,
-        client=client(done, _slip(seen), _pace(seen, plan)) if done else None,
+        client=client(done, _slips(seen), _pace(seen, plan)) if done else None,
         missing=missing,
     )
     if seen.failed.all():
@@ -168,10 +170,11 @@ def figures(
     )
 
 
-def _slip(seen: Rows) -> Values:
-    """How much later than due each was sent, without the time that connecting took."""
+def _slips(seen: Rows) -> dict[int, Values]:
+    """How much later than due each worker sent its requests, without the time that connecting took."""
     slip = seen.sent - seen.due - seen.connect
-    return slip[np.isfinite(slip)]
+    sent = np.isfinite(slip)
+    return {int(worker): slip[sent & (seen.worker == worker)] for worker in np.unique(seen.worker[sent])}
 
 
 def _pace(seen: Rows, plan: LoadPlan) -> float:

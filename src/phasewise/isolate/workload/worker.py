@@ -14,15 +14,15 @@ from phasewise.engines.exchange import Exchange, Order
 from phasewise.engines.flight import Sink
 from phasewise.engines.loop import Loop
 from phasewise.engines.selfwatch import Lateness
-from phasewise.isolate.workload.book import Book
 from phasewise.isolate.workload.plan import Plan
 from phasewise.isolate.workload.rows import Asked
+from phasewise.isolate.workload.sheet import Sheet
 
 AHEAD_BYTES, AHEAD = 16 << 20, 2000
 """Bytes of bodies, and requests, that are made before they are due; later ones between looks at the sockets."""
 
 AHEAD_S = 1.0
-"""What is due within this is made, whatever it weighs."""
+"""What is due within this is made, whatever it weighs, and given to the loop: until then the start may be moved."""
 
 _MAKE_S, _LOOK_S = 1e-3, 0.02
 """At most so long a stretch of making requests, and of listening, before the other has its turn."""
@@ -32,6 +32,9 @@ _PUSH_S, _TELL_S = 0.05, 0.1
 
 MOST_IN_A_ROW = 50
 """Requests that may fail one after the other before the worker gives up: no server is hammered with what it refuses."""
+
+_NOBODY = -1
+"""Whose the requests of an open loop are."""
 
 _OURS = "broken off by us"
 
@@ -74,6 +77,9 @@ class Done(msgspec.Struct, frozen=True, kw_only=True):
 class Worker:
     """Runs ``plan``, which is its share already.
 
+    Attributes:
+        start: ``perf_counter`` second of the plan's zero; moved while it runs, it moves what is due in over a second.
+
     Args:
         server: what to send to.
         plan: what to send.
@@ -89,7 +95,7 @@ class Worker:
         self,
         server: Server,
         plan: Plan,
-        book: Book,
+        book: Sheet,
         *,
         trial: int = 0,
         drain_s: float = 60.0,
@@ -106,7 +112,7 @@ class Worker:
         self._ready: dict[int, deque[Order]] = {}
         self._idle: dict[int, float] = {}
         self._bytes = self._ended = self._failed = self._in_a_row = 0
-        self._start = 0.0
+        self.start = 0.0
         self._said = ""
 
     @property
@@ -121,14 +127,11 @@ class Worker:
 
     def run(self, start: float) -> Done:
         """Send everything when it is due, counted from ``start`` (``perf_counter`` seconds), and see it all end."""
-        self._start = start
+        self.start = start
         self._book.begin(self._trial, start)
         if self._plan.users:
             users = {int(key) % self._plan.users for key in self._plan.keys.tolist()}
             self._idle = dict.fromkeys(sorted(users), start)
-        for orders in [*self._ready.values()] if not self._plan.users else []:
-            while orders:
-                self._submit(orders.popleft())
         ending = self._drive()
         for exchange in self._loop.cancel():
             self._take(msgspec.structs.replace(exchange, error=_why(ending)) if exchange.error == _OURS else exchange)
@@ -146,8 +149,8 @@ class Worker:
         )
 
     def _drive(self) -> Ending:
-        end = self._start + self._plan.seconds
-        last = end if self._plan.due_s is None or not len(self._plan) else self._start + float(self._plan.due_s[-1])
+        end = self.start + self._plan.seconds
+        last = end if self._plan.due_s is None or not len(self._plan) else self.start + float(self._plan.due_s[-1])
         told = pushed = 0.0
         while True:
             now = time.perf_counter()
@@ -179,16 +182,16 @@ class Worker:
         return now < end and (bool(self._unmade) or any(self._ready.get(user) for user in self._idle))
 
     def _feed(self, now: float, end: float) -> bool:
-        """Send what idle users have next, and make requests for a moment; True when there is more to be made."""
-        if self._plan.users and now < end:
+        """Send what is next, and make requests for a moment; True when there is more to be made."""
+        if not self._plan.users:
+            self._send(now)
+        elif now < end:
             for user, since in list(self._idle.items()):
                 if orders := self._ready.get(user):
                     del self._idle[user]
-                    self._submit(msgspec.structs.replace(orders.popleft(), due=since))
+                    self._loop.submit(msgspec.structs.replace(orders.popleft(), due=since))
         while self._unmade and self._wanted(now):
             self._make()
-            if not self._plan.users:
-                self._submit(self._ready[-1].popleft())
             if time.perf_counter() - now > _MAKE_S:
                 return True
         return False
@@ -199,7 +202,7 @@ class Worker:
             return True
         place = self._unmade[0]
         if self._plan.due_s is not None:
-            return bool(self._start + self._plan.due_s[place] < now + AHEAD_S)
+            return bool(self.start + self._plan.due_s[place] < now + AHEAD_S)
         return not self._ready.get(self._plan.user(place) or 0)
 
     def _make(self) -> None:
@@ -213,13 +216,17 @@ class Worker:
         self._sizes[key] = len(order.body)
         self._bytes += len(order.body)
         user = plan.user(place)
-        self._ready.setdefault(-1 if user is None else user, deque()).append(order)
+        self._ready.setdefault(_NOBODY if user is None else user, deque()).append(order)
 
-    def _submit(self, order: Order) -> None:
-        if self._plan.due_s is not None:
-            due = self._start + float(self._plan.due_s[self._places[order.key]])
-            order = msgspec.structs.replace(order, due=due)
-        self._loop.submit(order)
+    def _send(self, now: float) -> None:
+        """Give the loop what is soon due; it sends it to the point."""
+        orders = self._ready.get(_NOBODY, ())
+        while orders and (due := self._due(orders[0])) < now + AHEAD_S:
+            self._loop.submit(msgspec.structs.replace(orders.popleft(), due=due))
+
+    def _due(self, order: Order) -> float:
+        assert self._plan.due_s is not None
+        return self.start + float(self._plan.due_s[self._places[order.key]])
 
     def _take(self, exchange: Exchange) -> None:
         place = self._places[exchange.key]

@@ -10,8 +10,8 @@ from phasewise.report.html import svg
 from phasewise.report.html.frame import fill
 from phasewise.report.html.svg import Linear, tag
 from phasewise.report.json.load import load as document
+from phasewise.report.view import crew, words
 from phasewise.report.view import load as view
-from phasewise.report.view import words
 
 _WIDTH, _HEIGHT = 560.0, 220.0
 _LEFT, _RIGHT, _TOP, _BOTTOM = 66.0, 16.0, 30.0, 46.0
@@ -22,7 +22,13 @@ def render(run: Run) -> str:
     found = run.load
     assert found is not None
     target = run.target.name if run.target else "http://HOST:PORT"
-    tables = (view.trials(found), view.percentiles(found), view.goodput(found), view.moments(found))
+    tables = (
+        view.trials(found),
+        view.percentiles(found),
+        view.goodput(found),
+        view.moments(found),
+        crew.table(found),
+    )
     drawings = (_over_time(found, kind) for kind in ("ttft", "tpot", "in flight"))
     parts = {
         "run": run,

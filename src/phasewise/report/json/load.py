@@ -9,7 +9,7 @@ from phasewise.report.view import load as view
 
 _PARTS = (
     "ttft", "ttft_from_due", "client_queue", "tpot", "itl", "icl", "e2e", "rates", "cached", "goodput", "window",
-    "client", "found",
+    "client", "crew", "found",
 )  # fmt: skip
 
 
@@ -61,4 +61,5 @@ def _or_missing(value: object, why: str) -> object:
 
 
 def _why(name: str) -> str:
-    return "no search was asked for: --find-rate" if name == "found" else "nothing that tells it was measured"
+    asked = {"found": "no search was asked for: --find-rate", "crew": "this process sent alone: --workers"}
+    return asked.get(name, "nothing that tells it was measured")

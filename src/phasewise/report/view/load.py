@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from phasewise.record.load import Breaks, Goodput, Limits, Load, LoadPlan, Spread
 from phasewise.record.quantity import Quantity
 from phasewise.record.run import Run
-from phasewise.report.view import words
+from phasewise.report.view import crew, words
 from phasewise.report.view.heading import PHASES, Notice
 from phasewise.report.view.table import Cell, Table, columns, give, say
 
@@ -23,7 +23,11 @@ _NEEDED = {p: math.ceil(math.log(0.025) / math.log(p / 100)) for p in (50, 90, 9
 
 
 def headline(found: Load) -> str:
-    """The verdict in one sentence, or why there is none."""
+    """The verdict in one sentence, or why there is none; and how much of the load it does not speak of."""
+    return f"{_verdict(found)}{crew.lighter(found)}"
+
+
+def _verdict(found: Load) -> str:
     if found.client is not None and not found.client.believed:
         return f"No verdict: {words.clean(found.client.detail)}."
     if found.window is None:
@@ -113,8 +117,9 @@ def notices(run: Run) -> tuple[Notice, ...]:
         )
     if run.envelope.status != "complete":
         reason = words.clean(run.envelope.reason).rstrip(".") or "no reason is recorded"
-        kept = "what was measured until then is below" if found.window else "nothing was measured"
+        kept = "what was measured is below" if found.window else "nothing was measured"
         notes.append(Notice(kind="partial", text=f"{run.envelope.status.capitalize()} run: {reason}; {kept}."))
+    notes += crew.notices(found.crew)
     if found.steady is False:
         text = "Not steady: more and more requests were in flight, so the server does not sustain this load, and "
         notes.append(Notice(kind="doubt", text=f"{text}longer runs give worse figures."))
@@ -245,6 +250,7 @@ def facts(found: Load) -> Iterator[str]:
         yield f"{words.share(found.cached.value)} of the prompt tokens came from the server's prefix cache (reported)."
     if found.client is not None:
         yield f"Client: {words.clean(found.client.detail)}."
+    yield from crew.facts(found.crew)
     if found.unsent and not found.plan.users:
         yield f"{found.unsent:,} requests of the plan were not sent."
     if found.rows:

@@ -1,0 +1,47 @@
+"""Rows of one worker as they come up, until somebody takes them."""
+
+from __future__ import annotations
+
+import msgspec
+
+from phasewise.engines.exchange import Arrivals, Exchange
+from phasewise.isolate.workload.rows import Asked, Frame, chunks, row
+
+
+class Sheet:
+    """Takes what a loop saw; ``begin`` says of which trial, and the ``perf_counter`` second that is its zero."""
+
+    def __init__(self, worker: int = 0) -> None:
+        self.worker = worker
+        self._trial, self._start = 0, 0.0
+        self._frame = Frame(requests=[], chunks=[])
+        self._taken: list[tuple[int, Arrivals]] = []
+        self._encoder = msgspec.msgpack.Encoder()
+
+    def begin(self, trial: int, start: float) -> None:
+        """What comes now is of ``trial``, whose times count from ``start``."""
+        self._trial, self._start = trial, start
+
+    def sink(self, key: int, arrivals: Arrivals) -> None:
+        """Take events of request ``key``: the sink of a loop."""
+        self._taken.append((key, arrivals))
+
+    def ended(self, exchange: Exchange, asked: Asked) -> None:
+        """Take a request that is over."""
+        self._frame.requests.append(row(exchange, asked, self._start))
+
+    def push(self) -> None:
+        """Hand on what there is."""
+        raise NotImplementedError
+
+    def _filled(self) -> bytes:
+        """A frame of what came since the last, in MessagePack; empty when nothing did."""
+        taken = [(key, arrivals) for key, arrivals in self._taken if len(arrivals.at)]
+        self._taken = []
+        if taken:
+            self._frame.chunks.append(chunks(taken, self._trial, self.worker, self._start))
+        if not self._frame.requests and not self._frame.chunks:
+            return b""
+        data = self._encoder.encode(self._frame)
+        self._frame = Frame(requests=[], chunks=[])
+        return data
