@@ -45,7 +45,7 @@ LAYER = ("norm", "gemm", "copy", "norm", "norm", "rope", "copy", "attention", "a
 LAYER += ("activation", "gemm", "copy")
 _WEIGHT = {"norm": 1, "gemm": 10, "rope": 1, "attention": 3, "activation": 2, "copy": 1}
 
-"not in this trace" = TracedPhase(
+ABSENT = TracedPhase(
     steps=0,
     kernels=0,
     gpu_time_s=0.0,
@@ -317,7 +317,7 @@ def sglang() -> Run:
             ),
         ),
         on_cpu=False,
-        phases={"prefill": PREFILL, "decode": DECODE, "mixed": "not in this trace", "unknown": "not in this trace"},
+        phases={"prefill": PREFILL, "decode": DECODE, "mixed": ABSENT, "unknown": ABSENT},
         outside_s=0.0,
         outside_kernels=0,
         steps=STEPS,
@@ -371,7 +371,7 @@ def with_phases(run: Run, **phases: TracedPhase) -> Run:
 
 def only_decode() -> Run:
     """One phase: the other column says that it was not seen."""
-    run = with_phases(sglang(), prefill="not in this trace")
+    run = with_phases(sglang(), prefill=ABSENT)
     kept = tuple(bar for bar in of(run).timeline if bar.start_s > 0.9)
     return change(
         with_trace(run, steps=STEPS[1:], timeline=kept, kernels_total=555, text="Decode: 39.0% MBU."), remedies=None
@@ -428,7 +428,7 @@ def eager() -> Run:
     bars = (*layers(0.0, 0.042, "gpu 0", 0.86, 52), *layers(0.042, 0.042, "gpu 0", 0.86, 52))
     return change(
         with_trace(
-            with_phases(sglang(), prefill="not in this trace", decode="not in this trace", unknown=phase),
+            with_phases(sglang(), prefill=ABSENT, decode=ABSENT, unknown=phase),
             steps=steps,
             timeline=bars,
             timeline_note="the first step of two is drawn",
@@ -451,7 +451,7 @@ def alarmed() -> Run:
 def counters() -> Run:
     """Kernels with counters and no timeline: an Nsight Compute report."""
     light = SpeedOfLight(compute=12.035, memory=90.717, dram=None, kernels=2, duration_s=252.4 * US, rule="memory")
-    bare = change("not in this trace", kernels=2, gpu_time_s=252.448 * US, speed_of_light=light)
+    bare = change(ABSENT, kernels=2, gpu_time_s=252.448 * US, speed_of_light=light)
     measured = (
         MeasuredKernel(
             name="daxpy_kernel",
@@ -481,7 +481,7 @@ def counters() -> Run:
     )
     return change(
         with_trace(
-            with_phases(sglang(), prefill="not in this trace", decode="not in this trace", unknown=bare),
+            with_phases(sglang(), prefill=ABSENT, decode=ABSENT, unknown=bare),
             steps=(),
             timeline=(),
             devices=(),
@@ -561,7 +561,7 @@ def nothing() -> Run:
     """A trace in which no step and no kernel was found."""
     return change(
         with_trace(
-            with_phases(sglang(), prefill="not in this trace", decode="not in this trace"),
+            with_phases(sglang(), prefill=ABSENT, decode=ABSENT),
             steps=(),
             devices=(),
             timeline=(),

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from example_parts import change
 from example_trace import (
-    "not in this trace",
+    ABSENT,
     DECODE,
     EVERY,
     PREFILL,
@@ -30,7 +30,8 @@ from rich.cells import cell_len
 from phasewise.record.run import Run
 from phasewise.report.terminal import to_text
 from phasewise.report.terminal.traced import traced
-from phasewise.report.view.traced import "not in this trace" as NOT_HERE
+
+NOT_HERE = "not in this trace"
 
 RECAP = ("prefill", "decode", "bound", "yardstick", "value", "floor", "fixes")
 
@@ -159,7 +160,7 @@ def test_graphs_whose_kernels_are_not_listed_are_not_called_empty() -> None:
     assert DECODE.launches
     replays = msgspec.structs.replace(DECODE.launches, kernels_in_graphs=0, graph_launches=20, per_step=1.5)
     bare = msgspec.structs.replace(
-        "not in this trace", steps=20, gpu_time_s=1e-3, launches=replays, kernels_per_step=0.0, median_kernel_s=None
+        ABSENT, steps=20, gpu_time_s=1e-3, launches=replays, kernels_per_step=0.0, median_kernel_s=None
     )
     text = flat(to_text(traced(with_phases(sglang(), decode=bare)), 200))
     assert "1.5 a step; 20 graph launches start kernels that are not listed" in text
