@@ -104,7 +104,9 @@ def test_two_nodes_send_one_plan(network: tuple[str, ...], tmp_path: Path) -> No
     for one in crew["members"]:
         # The processes are of one machine, so their clocks are one: what is found of offset and drift is all error.
         assert one["round_trip_s"] / 2 <= one["clock_error_s"]
-        assert one["due_error_s"] <= one["clock_error_s"]
+        assert (
+            one["due_error_s"] <= 2 * one["clock_error_s"]
+        )  # of the line that it was sent by, and of the one that tells
     # Two workers on one time: what the rows say of the moment of sending is what the server saw, for both alike.
     arrived = {one["prompt_tokens"] - prompt(0): one["received_at"] for one in ended.log}
     by_worker = [
