@@ -6,6 +6,8 @@ import time
 from collections.abc import Iterable
 from typing import Any
 
+from engines_loopback import stream
+
 from phasewise.engines import address
 from phasewise.engines.exchange import Exchange, Order
 from phasewise.engines.loop import Loop
@@ -34,3 +36,13 @@ def run(loop: Loop, orders: Iterable[Order], within_s: float = 20.0) -> list[Exc
         assert time.perf_counter() < until, "the loop did not end"
     done += loop.step(0.0)
     return sorted(done, key=lambda one: one.key)
+
+
+EVENTS: list[object] = [{"choices": [{"text": " a"}]}] * 3
+ANSWER = stream([*EVENTS, {"choices": [], "usage": {"prompt_tokens": 2, "completion_tokens": 3}}])
+
+
+def well(got: Exchange) -> None:
+    assert got.error == ""
+    assert (got.completion_tokens, got.arrivals.tokens.tolist()) == (3, [-1] * 3)
+    assert got.due <= got.sent_at <= got.headers_at <= got.first_at <= got.last_at <= got.ended_at
