@@ -116,7 +116,11 @@ def profiled(request: pytest.FixtureRequest) -> Iterator[Callable[[Key, Row, boo
         pool.shutdown(cancel_futures=True)
 
 
-@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.id)
+# One in four runs with the fast tests, all with the slow ones.
+_SOME = [pytest.param(row, marks=() if place % 4 == 0 else pytest.mark.slow) for place, row in enumerate(ROWS)]
+
+
+@pytest.mark.parametrize("row", _SOME, ids=[row.id for row in ROWS])
 def test_a_reported_fault_is_named(row: Row, profiled: Callable[[Key, Row, bool], str]) -> None:
     if missed := profiled(faulty(row), row, True):
         pytest.fail(f"{row.where}: {row.words}\nis not among\n{missed}")

@@ -13,6 +13,8 @@ from phasewise.isolate.sweep import Sweep
 from phasewise.record.observation import Observation
 from phasewise.record.sweep import Mix, Surface, Swept
 
+pytestmark = pytest.mark.slow
+
 PLANTED = {
     "prefill_overhead_s": 4e-3,
     "prefill_per_token_s": 30e-6,

@@ -15,6 +15,8 @@ from phasewise.jobs.load import Finished, Options, Prepared, load
 from phasewise.jobs.workload import Sending
 from phasewise.record.load import Limits, Load
 
+pytestmark = pytest.mark.slow
+
 SERVICE = 20e-3
 QUEUE = Plan(max_batch=1, prefill_overhead_s=SERVICE, prefill_per_token_s=0.0)
 
