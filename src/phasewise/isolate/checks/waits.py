@@ -43,7 +43,7 @@ def waits(evidence: Evidence) -> list[Check]:
         why = skipped[0] if skipped else "no request was sent beside the profile"
         beside = [_check(name, "not_checked", why) for name in ("connection", "idle", "prefix_cache")]
     else:
-        beside = [_connection(parts), _idle(parts), _prefix_cache(parts)]
+        beside = [_connection(parts), _idle(parts), _prefix_cache(parts, _per_token(evidence))]
     return [_queue(evidence), *beside]
 
 
@@ -96,7 +96,18 @@ def _queue(evidence: Evidence) -> Check:
     return _check("queue", "passed", text)
 
 
-def _prefix_cache(parts: TtftParts) -> Check:
+def _per_token(evidence: Evidence) -> float:
+    """Seconds of TTFT per prompt token, between the shortest and the longest prompt; 0 with one length."""
+    at = {
+        shape.prompt: statistics.median(s.answer.ttft for s in group)
+        for shape, group in evidence.prefill.items()
+        if group
+    }
+    short, long = min(at), max(at)
+    return max(0.0, at[long] - at[short]) / (long - short) if long > short else 0.0
+
+
+def _prefix_cache(parts: TtftParts, per_token: float) -> Check:
     if parts.again is None or parts.again.high is None or parts.ttft.low is None:
         return _check("prefix_cache", "not_checked", "no prompt was sent twice")
     saved = parts.ttft.value - parts.again.value
@@ -110,8 +121,11 @@ def _prefix_cache(parts: TtftParts) -> Check:
     if faster and cached == 0:
         return _check("prefix_cache", "failed", f"{seen}, while usage says that nothing was cached: it hides its cache")
     if not faster and cached is not None and cached > parts.tokens / 2:
-        text = f"{seen}, though usage says that {many(cached, 'token')} were cached: they were computed again"
-        return _check("prefix_cache", "failed", text)
+        text = f"{seen}, though usage says that {many(cached, 'token')} were cached"
+        due = per_token * cached
+        if saved > due / 2 or due < max(SPED_UP * parts.ttft.value, _scatter(parts.ttft)):
+            return _check("prefix_cache", "not_checked", f"{text}: what they save is too little to be seen")
+        return _check("prefix_cache", "failed", f"{text}, which should save {show(due, 's')}: they were computed again")
     if faster:
         said = (
             f"{many(cached, 'token')} cached by its usage" if cached else "its usage does not say how much was cached"
