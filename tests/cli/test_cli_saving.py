@@ -12,8 +12,8 @@ from cli_run import one_sentence, phasewise
 
 from phasewise.cli import run
 from phasewise.engines.simulated import Plan, SimulatedServer
+from phasewise.jobs import ground, rows
 from phasewise.jobs import profile as job
-from phasewise.jobs import rows
 from phasewise.record.machine import Machine
 from phasewise.record.observation import Check, Observation
 from phasewise.record.run import Run
@@ -126,8 +126,8 @@ def test_the_latest_run_of_one_second_is_the_last_written(tmp_path: Path, monkey
 def test_ceilings_of_more_cores_than_the_engine_had_are_noted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("phasewise.engines.embedded.usable_cores", lambda: 8)
     machine = Machine(name="a cpu", kind="cpu", local=True, notes=("first",))
-    assert job._with_threads(machine, 2).notes == (
+    assert ground._with_threads(machine, 2).notes == (
         "first",
         "The ceilings are those of all 8 usable cores; the engine ran on 2 (--threads).",
     )
-    assert job._with_threads(machine, None) is job._with_threads(machine, 8) is machine
+    assert ground._with_threads(machine, None) is ground._with_threads(machine, 8) is machine

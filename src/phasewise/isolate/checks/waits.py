@@ -98,13 +98,12 @@ def _queue(evidence: Evidence) -> Check:
 
 def _per_token(evidence: Evidence) -> float:
     """Seconds of TTFT per prompt token, between the shortest and the longest prompt; 0 with one length."""
-    at = {
-        shape.prompt: statistics.median(s.answer.ttft for s in group)
-        for shape, group in evidence.prefill.items()
-        if group
-    }
-    short, long = min(at), max(at)
-    return max(0.0, at[long] - at[short]) / (long - short) if long > short else 0.0
+    groups = {shape.prompt: group for shape, group in evidence.prefill.items() if group}
+    if len(groups) < 2:
+        return 0.0
+    short, long = min(groups), max(groups)
+    grown = (statistics.median(s.answer.ttft for s in groups[at]) for at in (long, short))
+    return max(0.0, next(grown) - next(grown)) / (long - short)
 
 
 def _prefix_cache(parts: TtftParts, per_token: float) -> Check:
