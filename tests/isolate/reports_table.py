@@ -96,10 +96,16 @@ ROWS = (
         {"idle_penalty_s": 0.02, "idle_after_s": 0.03},
     ),
     # TTFT: queueing and load
-    Row("P031", "note prefill", r"prefilled in turn: the last one's TTFT", BESIDE, {"chunk_tokens": 48}),
+    Row(
+        "P031", "note prefill", r"prefilled in turn: the last one's TTFT", BESIDE,
+        {"chunk_tokens": 36, "prefill_overhead_s": 2e-3},
+    ),
     Row("P032", "note prefill", r"[48] short requests sent together 1 ran at once", BESIDE, {"max_batch": 1}),
     Row("P034", "note prefill", r"8 short requests sent together 4 ran at once", BESIDE, {"max_batch": 4}),
-    Row("P035", "note prefill", r"its place in a queue of prefills", BESIDE, {"chunk_tokens": 40}),
+    Row(
+        "P035", "note prefill", r"its place in a queue of prefills", BESIDE,
+        {"chunk_tokens": 40, "prefill_overhead_s": 2e-3},
+    ),
     Row(
         "P037", "check alone run failed", "another client", LENGTHS, {"other_load": BUSY, "metrics": False},
         {"metrics": False},
@@ -127,7 +133,7 @@ ROWS = (
         clean_setup=JUDGED_PREFILL,
     ),
     # TTFT: transport and streaming
-    Row("P046", "check streamed decode failed", "complete: .*proxy_buffering off", BOTH, {"buffer": 16384}),
+    Row("P046", "check streamed decode failed", "buffering off in every proxy", BOTH, {"buffer": 16384}),
     Row("P047", "check streamed decode failed", "collects the stream; .*proxy_buffering off", BOTH, {"buffer": 4096}),
     Row(
         "P049", "check connection prefill failed", "later on a kept connection .* delayed ACK", SLOW_BESIDE,
@@ -161,7 +167,7 @@ ROWS = (
         {"prefix_cache": True, "prompt_count": "uncached"}, {"prefix_cache": True},
     ),
     Row(
-        "P059", "check reported prefill failed", "covers a part of the prompt only", LENGTHS,
+        "P059", "check timings_agree prefill failed", "only a part of the prompt", LENGTHS,
         {"timings": "llama.cpp", "timed_tokens": 64}, {"timings": "llama.cpp"},
     ),
     # TPOT: counting

@@ -100,7 +100,6 @@ def test_no_clean_run_raises_a_check(noise: float, seed: int) -> None:
         "timings_agree",
         "padding",
         "steady",
-        "reported",
         "errors",
         "client",
         "clock",

@@ -55,7 +55,7 @@ def test_a_fast_server_is_done_in_seconds_and_found_as_planted() -> None:
     assert covers(seen.decode.fit.per_context_token, 45e-9)
     assert max(point.context for point in seen.decode.points) > 4000
     # The engine is not ours, takes no requests beside the profile and tells no times of its own.
-    beside = {"connection", "idle", "queue", "prefix_cache", "reported", "timings_agree"}
+    beside = {"connection", "idle", "queue", "prefix_cache", "timings_agree"}
     assert {check.name for check in seen.checks if check.status != "passed"} == {"quiet", *beside}
     assert seen.requests == len(fake.asked)
     assert seen.prompt_tokens == fake.tokens_in

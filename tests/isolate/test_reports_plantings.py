@@ -8,70 +8,18 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ProcessPoolExecutor
-from multiprocessing import get_context
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 import msgspec
 import pytest
-from reports_table import FASTER, ROWS, Row, Said, Setup
+from reports_run import apart
+from reports_table import ROWS, Row, Said, Setup
 
-from phasewise.engines.openai import connect
-from phasewise.engines.simulated import SimulatedServer
 from phasewise.engines.simulated.plan import Plan
-from phasewise.fix.fix import fix
-from phasewise.hardware import catalogue
-from phasewise.isolate.run import isolate
-from phasewise.judge.case import Ask, Case
-from phasewise.judge.judge import judge
-from phasewise.model.load import load
-from phasewise.predict.roofline import roofs
-from phasewise.record.observation import Observation
 
 REPORTS = Path(__file__).parents[3] / "shared" / "data" / "reports.csv"
 AREAS = ("3 TTFT", "4 TPOT", "9 Request control and counting")
-
-
-def said(setup: Setup, plan: Plan) -> tuple[Said, ...]:
-    """Everything that profiling a planted server says."""
-    with SimulatedServer(plan) as server:
-        engine = connect(server.url)
-        try:
-            seen = isolate(
-                engine, phases=setup.phases, budget_s=setup.budget, lengths=setup.lengths, max_prompt=setup.max_prompt
-            )
-        finally:
-            engine.close()
-    return tuple(_checks(seen) + _judged(setup, seen))
-
-
-def _checks(seen: Observation) -> list[Said]:
-    skipped = seen.probes.skipped if seen.probes else ()
-    found = [Said(f"check {check.name} {check.phase} {check.status}", check.detail) for check in seen.checks]
-    return found + [Said("skipped", text) for text in skipped]
-
-
-def _judged(setup: Setup, seen: Observation) -> list[Said]:
-    model, machine = None, None
-    if setup.judged:
-        model, machine = load("llama-3-8b"), catalogue.machine(catalogue.find("h100-sxm"))
-        machine = catalogue.with_overrides(machine, FASTER * 989.4e12, FASTER * 3.35e12)
-        machine = msgspec.structs.replace(machine, ceilings=machine.ceilings[:1])
-    case = Case(
-        observation=seen,
-        asks=(Ask(prompt=setup.prompt),),
-        model=model,
-        roofs=roofs(model, machine) if model and machine else (),
-    )
-    verdict = judge(case)
-    found = [Said("verdict", verdict.verdict.text)]
-    for phase in (verdict.prefill, verdict.decode):
-        if phase is not None:
-            found += [Said(f"note {phase.phase}", note) for note in phase.notes]
-            found.append(Said(f"bound {phase.phase}", phase.bound))
-    return found + [
-        Said("fix", f"{remedy.name}, {remedy.saves_share:.0%}") for remedy in fix(case, verdict, machine).fixes
-    ]
 
 
 def named(row: Row, words: tuple[Said, ...]) -> bool:
@@ -98,16 +46,16 @@ def profiled(request: pytest.FixtureRequest) -> Iterator[Callable[[Key, Row, boo
     It returns an empty string when so, else everything that was said.
     """
     keys: dict[Key, Future[tuple[Said, ...]]] = {}
-    with ProcessPoolExecutor(2, get_context("spawn")) as pool:
+    with ThreadPoolExecutor(2) as pool:
         for item in request.session.items:
             if item.path == request.path and hasattr(item, "callspec"):
                 key = (faulty if "fault_is" in item.name else clean)(item.callspec.params["row"])
                 if key not in keys:
-                    keys[key] = pool.submit(said, *key)
+                    keys[key] = pool.submit(apart, *key)
 
         def told(key: Key, row: Row, wanted: bool) -> str:
             for attempt in range(3):
-                found = said(*key) if attempt else keys[key].result()
+                found = apart(*key) if attempt else keys[key].result()
                 if named(row, found) is wanted:
                     return ""
             return "\n".join(f"{one.where}: {one.words}" for one in found)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from phasewise.engines.base import Answer
+from phasewise.engines.exchange import Exchange
 
 
 class Own(NamedTuple):
@@ -32,7 +33,7 @@ class Own(NamedTuple):
         return self.decode / self.steps if self.decode is not None and self.steps and self.steps > 0 else None
 
 
-def own(answer: Answer) -> Own | None:
+def own(answer: Answer | Exchange) -> Own | None:
     """What the server said of ``answer``; None when it said nothing that we know.
 
     llama.cpp's ``predicted_ms`` and Ollama's ``eval_duration`` (the same figure, in ns) run from the first token to the

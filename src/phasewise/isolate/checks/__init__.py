@@ -11,11 +11,11 @@ from collections.abc import Callable
 from phasewise.isolate.checks.answers import ended_by_length, streamed, tokens_by_usage
 from phasewise.isolate.checks.evidence import Evidence
 from phasewise.isolate.checks.kinds import chunks_per_token, padding, reasoning
+from phasewise.isolate.checks.pauses import evenly
 from phasewise.isolate.checks.prompts import uncached, warm
 from phasewise.isolate.checks.servers import held_back, timings_agree
 from phasewise.isolate.checks.steady import clock, quiet
 from phasewise.isolate.checks.surroundings import alone, client, errors
-from phasewise.isolate.checks.timings import reported, steady
 from phasewise.isolate.checks.waits import waits
 from phasewise.record.observation import Check
 
@@ -33,8 +33,7 @@ CHECKS: tuple[Callable[[Evidence], list[Check]], ...] = (
     timings_agree,
     reasoning,
     padding,
-    steady,
-    reported,
+    evenly,
     errors,
     client,
     clock,

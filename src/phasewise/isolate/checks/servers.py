@@ -59,7 +59,8 @@ def _told(rows: Sequence[Beside]) -> tuple[CheckStatus, str]:
     per_token = (rest - fixed) / (long.tokens - short.tokens)
     return (
         "failed",
-        f"{text}: {_value(rest)} are outside its prefill, {_value(per_token)} for each token more ({where})",
+        f"{text}: {_value(rest)} are outside its prefill, {_value(per_token)} for each token more ({where}; or what it "
+        "times is only a part of the prompt)",
     )
 
 

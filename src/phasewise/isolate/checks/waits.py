@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import statistics
 
+from phasewise.engines.timings import own
 from phasewise.isolate.checks.evidence import Evidence, many
 from phasewise.record.observation import Check, CheckStatus
 from phasewise.record.probes import TtftParts
@@ -22,12 +23,12 @@ ACK_S = (20e-3, 60e-3)
 LONG_PAUSE_S = 1.0
 """After a shorter pause clocks may not have fallen yet: that nothing was seen then proves nothing."""
 
-QUEUE = "queue_time_ms"
-"""vLLM's name for the time in its queue."""
-
 WAITED = 0.10
 WAITED_S = 1e-3
 """Part of TTFT, and time, in the server's queue that is told."""
+
+LEAST_BLOCKS = 192
+"""Tokens of a prompt that fills a block of any cache: vLLM's have 16 tokens, on CPUs 128."""
 
 SPED_UP = 0.30
 """TTFT of a repeated prompt that is shorter by this part comes from a cache."""
@@ -85,11 +86,16 @@ def _idle(parts: TtftParts) -> Check:
 
 
 def _queue(evidence: Evidence) -> Check:
-    samples = [s for group in evidence.prefill.values() for s in group if QUEUE in s.answer.reported]
-    if not samples:
+    samples = [sample for group in evidence.prefill.values() for sample in group]
+    pairs = [
+        (said.queue, sample.answer.ttft)
+        for sample in samples
+        if (said := own(sample.answer)) is not None and said.queue is not None
+    ]
+    if not pairs:
         return _check("queue", "not_checked", "the server does not say how long a request waited inside it")
-    share = statistics.median(s.answer.reported[QUEUE] * 1e-3 / s.answer.ttft for s in samples)
-    waited = statistics.median(s.answer.reported[QUEUE] * 1e-3 for s in samples)
+    share = statistics.median(queue / ttft for queue, ttft in pairs)
+    waited = statistics.median(queue for queue, _ in pairs)
     text = f"by its own count a request waited {show(waited, 's')} in the server's queue, {share:.0%} of TTFT"
     if share > WAITED and waited > WAITED_S:
         return _check("queue", "failed", f"{text}: TTFT is not prefill alone")
@@ -130,4 +136,6 @@ def _prefix_cache(parts: TtftParts, per_token: float) -> Check:
             f"{many(cached, 'token')} cached by its usage" if cached else "its usage does not say how much was cached"
         )
         return _check("prefix_cache", "passed", f"{seen}: the prefix cache works, {said}")
+    if parts.tokens < LEAST_BLOCKS:
+        return _check("prefix_cache", "not_checked", f"{seen}: so short a prompt may not fill a block of its cache")
     return _check("prefix_cache", "passed", f"{seen}: no prefix cache answers, it is off or never hits")

@@ -22,6 +22,8 @@ def measure(asking: Asking) -> tuple[OptionCost, ...]:
     Raises:
         Skipped: there is no time for it, or plain requests fail.
     """
+    if not asking.engine.target.endpoint.endswith("completions"):
+        raise Skipped("this API has other names for them")
     chat = asking.engine.target.prompting == "chat"
     logprobs: dict[str, Any] = {"logprobs": True, "top_logprobs": 5} if chat else {"logprobs": 5}
     ways: dict[str, dict[str, Any]] = {

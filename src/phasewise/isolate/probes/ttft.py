@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from phasewise.engines.base import Prompt
 from phasewise.engines.exchange import Exchange
+from phasewise.engines.timings import own
 from phasewise.isolate import prefill
 from phasewise.isolate.probes.asking import Asking, Skipped, answered, later, typical
 from phasewise.record.probes import TtftParts
@@ -73,15 +74,17 @@ def _text(asking: Asking, tokens: int) -> Prompt:
 def _parts(ways: dict[str, list[Exchange]], idle_s: float) -> TtftParts:
     times = {name: [exchange.ttft for exchange in found] for name, found in ways.items()}
     kept, again, many = ways["kept"], ways["again"], f"{REPEATS} requests"
+    told = [said for one in kept if (said := own(one)) is not None]
+    who = told[0].who if told else ""
     return TtftParts(
         tokens=round(statistics.median(_counted(kept) or [0])),
         ttft=typical(times["kept"], "s", f"median of {many}"),
-        client=typical([max(0.0, one.sent_at - one.due) for one in kept if one.due] or [0.0], "s", "due to sent"),
+        client=typical([max(0.0, one.slip) for one in kept], "s", "due to sent"),
         connection=typical([one.connect_s for one in ways["fresh"]], "s", f"opening {REPEATS} connections"),
         kept=later(times["kept"], times["fresh"], "TTFT on a kept connection less on a new one"),
         front_end=_front_end(ways, times),
-        queue=_told(kept, ("queue_time_ms",)),
-        prefill=_told(kept, ("time_to_first_token_ms", "prompt_ms")),
+        queue=_told([said.queue for said in told], who),
+        prefill=_told([said.prefill for said in told], who),
         idle_s=idle_s,
         idle=later(times["idle"], times["kept"], f"TTFT after a pause of {idle_s:.2g} s less without"),
         again=typical(times["again"], "s", f"median of {many} with a prompt sent before"),
@@ -109,10 +112,7 @@ def _median(counts: Sequence[int | None]) -> int | None:
     return round(statistics.median(known)) if known else None
 
 
-def _told(found: Sequence[Exchange], names: tuple[str, ...]) -> Quantity | None:
-    """The server's own time, in ms under the first of ``names`` that it has."""
-    for name in names:
-        values = [one.reported[name] * 1e-3 for one in found if name in one.reported]
-        if values:
-            return reported(statistics.median(values), "s", name)
-    return None
+def _told(values: Sequence[float | None], who: str) -> Quantity | None:
+    """The server's own time; None when it tells none."""
+    known = [value for value in values if value is not None]
+    return reported(statistics.median(known), "s", who) if known else None
