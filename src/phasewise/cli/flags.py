@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -11,6 +12,9 @@ from phasewise.errors import UsageError
 if TYPE_CHECKING:
     from phasewise.judge.case import Ask
 
+Model = Annotated[
+    str | None, typer.Option("--model", metavar="MODEL", help="What runs: catalogue name, config.json, GGUF file.")
+]
 On = Annotated[
     str | None,
     typer.Option(
@@ -37,6 +41,16 @@ Prompt = Annotated[int, typer.Option("--prompt", min=1, max=100_000_000, help="T
 AnswerTokens = Annotated[
     int, typer.Option("--answer", min=1, max=100_000_000, help="Tokens out of the stated request.")
 ]
+ServedModel = Annotated[
+    str | None, typer.Option("--served-model", help="Name of the model to ask for, when the server has several.")
+]
+Insecure = Annotated[bool, typer.Option("--insecure", help="Accept a self-signed certificate.")]
+Timeout = Annotated[
+    float, typer.Option("--timeout", min=0.1, help="Seconds without an event until a request counts as stalled.")
+]
+Threads = Annotated[int | None, typer.Option("--threads", min=1, help="Threads of our own engine.")]
+Context = Annotated[int, typer.Option("--context", min=64, help="Context of each request of our own engine, tokens.")]
+Out = Annotated[Path | None, typer.Option("--out", help="Folder for the run [default: ./phasewise-runs].")]
 Full = Annotated[bool, typer.Option("--full", help="Print every figure with its interval and source.")]
 Json = Annotated[
     bool, typer.Option("--json", help="One JSON document on stdout, plain SI numbers, nothing else there.")

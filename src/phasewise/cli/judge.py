@@ -50,10 +50,7 @@ def judge(
         _Number, _number("--total-tok-s", "RATE", "Prompt and answer tokens over the time of both phases.")
     ] = None,
     tok_s: Annotated[_Number, _number("--tok-s", "RATE", "Of which phase? Asked back, never judged.")] = None,
-    model: Annotated[
-        str | None,
-        typer.Option("--model", metavar="MODEL", help="What ran: catalogue name, config.json, GGUF file."),
-    ] = None,
+    model: flags.Model = None,
     on: flags.On = None,
     devices: flags.Devices = 1,
     weights: flags.Weights = None,

@@ -103,16 +103,12 @@ def load(
         int, typer.Option("--seed", min=0, help="Of arrivals and lengths; content is new in each run.")
     ] = 0,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan and stop: nothing is sent.")] = False,
-    served_model: Annotated[
-        str | None, typer.Option("--served-model", help="Name of the model to ask for, when the server has several.")
-    ] = None,
-    insecure: Annotated[bool, typer.Option("--insecure", help="Accept a self-signed certificate.")] = False,
-    timeout: Annotated[
-        float, typer.Option("--timeout", min=0.1, help="Seconds without an event until a request counts as stalled.")
-    ] = 60.0,
-    threads: Annotated[int | None, typer.Option("--threads", min=1, help="Threads of the embedded engine.")] = None,
-    context: Annotated[int, typer.Option("--context", min=64, help="Context of the embedded engine, tokens.")] = 4096,
-    out: Annotated[Path | None, typer.Option("--out", help="Folder for the run [default: ./phasewise-runs].")] = None,
+    served_model: flags.ServedModel = None,
+    insecure: flags.Insecure = False,
+    timeout: flags.Timeout = 60.0,
+    threads: flags.Threads = None,
+    context: flags.Context = 4096,
+    out: flags.Out = None,
     as_json: flags.Json = False,
 ) -> int:
     """Load: send requests as users do, or as a log did, and see which limit breaks first, TTFT or TPOT.

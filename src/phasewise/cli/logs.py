@@ -20,10 +20,7 @@ def logs(
             show_default=False,
         ),
     ],
-    model: Annotated[
-        str | None,
-        typer.Option("--model", metavar="MODEL", help="What serves it: catalogue name, config.json, GGUF file."),
-    ] = None,
+    model: flags.Model = None,
     on: flags.On = None,
     devices: flags.Devices = 1,
     weights: flags.Weights = None,

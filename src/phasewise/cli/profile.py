@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
@@ -19,10 +18,7 @@ def profile(
             help="A server's URL, gguf:FILE or hf:DIR; none: the embedded engine with its bundled model, here.",
         ),
     ] = None,
-    model: Annotated[
-        str | None,
-        typer.Option("--model", metavar="MODEL", help="What the server runs: catalogue name, config.json, GGUF file."),
-    ] = None,
+    model: flags.Model = None,
     on: flags.On = None,
     devices: flags.Devices = 1,
     weights: flags.Weights = None,
@@ -47,15 +43,11 @@ def profile(
     max_prompt: Annotated[
         int | None, typer.Option("--max-prompt", min=1, help="Longest prompt to send, tokens.")
     ] = None,
-    served_model: Annotated[
-        str | None, typer.Option("--served-model", help="Name of the model to ask for, when the server has several.")
-    ] = None,
-    insecure: Annotated[bool, typer.Option("--insecure", help="Accept a self-signed certificate.")] = False,
-    timeout: Annotated[
-        float, typer.Option("--timeout", min=0.1, help="Seconds without an event until a server counts as stalled.")
-    ] = 60.0,
-    threads: Annotated[int | None, typer.Option("--threads", min=1, help="Threads of our own engine.")] = None,
-    context: Annotated[int, typer.Option("--context", min=64, help="Context of our own engine, tokens.")] = 4096,
+    served_model: flags.ServedModel = None,
+    insecure: flags.Insecure = False,
+    timeout: flags.Timeout = 60.0,
+    threads: flags.Threads = None,
+    context: flags.Context = 4096,
     device: Annotated[
         Literal["auto", "cpu", "cuda"], typer.Option("--device", help="Where hf:DIR runs; auto: a GPU if there is one.")
     ] = "auto",
@@ -65,7 +57,7 @@ def profile(
     random_weights: Annotated[
         bool, typer.Option("--random-weights", help="Run hf:DIR by its config.json alone, on random weights.")
     ] = False,
-    out: Annotated[Path | None, typer.Option("--out", help="Folder for the run [default: ./phasewise-runs].")] = None,
+    out: flags.Out = None,
     full: flags.Full = False,
     as_json: flags.Json = False,
 ) -> int:

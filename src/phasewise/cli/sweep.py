@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -19,10 +18,7 @@ def sweep(
             help="A server's URL, or gguf:FILE; none: the embedded engine with its bundled model on this machine.",
         ),
     ] = None,
-    model: Annotated[
-        str | None,
-        typer.Option("--model", metavar="MODEL", help="What the server runs: catalogue name, config.json, GGUF file."),
-    ] = None,
+    model: flags.Model = None,
     on: flags.On = None,
     devices: flags.Devices = 1,
     weights: flags.Weights = None,
@@ -52,18 +48,12 @@ def sweep(
     ] = None,
     prompt: flags.Prompt = 2000,
     answer: flags.AnswerTokens = 300,
-    served_model: Annotated[
-        str | None, typer.Option("--served-model", help="Name of the model to ask for, when the server has several.")
-    ] = None,
-    insecure: Annotated[bool, typer.Option("--insecure", help="Accept a self-signed certificate.")] = False,
-    timeout: Annotated[
-        float, typer.Option("--timeout", min=0.1, help="Seconds without an event until a server counts as stalled.")
-    ] = 60.0,
-    threads: Annotated[int | None, typer.Option("--threads", min=1, help="Threads of the embedded engine.")] = None,
-    context: Annotated[
-        int, typer.Option("--context", min=64, help="Context of each request of the embedded engine, tokens.")
-    ] = 2048,
-    out: Annotated[Path | None, typer.Option("--out", help="Folder for the run [default: ./phasewise-runs].")] = None,
+    served_model: flags.ServedModel = None,
+    insecure: flags.Insecure = False,
+    timeout: flags.Timeout = 60.0,
+    threads: flags.Threads = None,
+    context: flags.Context = 2048,
+    out: flags.Out = None,
     full: flags.Full = False,
     as_json: flags.Json = False,
 ) -> int:

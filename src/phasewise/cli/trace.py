@@ -30,10 +30,7 @@ def trace(
         list[Path] | None,
         typer.Option("--decode", metavar="FILE", help="A trace of decode alone, with --prefill; may be repeated."),
     ] = None,
-    model: Annotated[
-        str | None,
-        typer.Option("--model", metavar="MODEL", help="What ran: catalogue name, config.json, GGUF file."),
-    ] = None,
+    model: flags.Model = None,
     on: flags.On = None,
     devices: flags.Devices = 1,
     weights: flags.Weights = None,
@@ -53,7 +50,7 @@ def trace(
         typer.Option("--annotate", metavar="OUT", help="Write the trace with its phases as bands, for Perfetto."),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace the file of --annotate when it exists.")] = False,
-    out: Annotated[Path | None, typer.Option("--out", help="Folder for the run [default: ./phasewise-runs].")] = None,
+    out: flags.Out = None,
     full: flags.Full = False,
     as_json: flags.Json = False,
 ) -> int:
