@@ -34,6 +34,11 @@ def test_a_dry_run_sends_nothing_and_leaves_nothing(tmp_path: Path, capsys: pyte
     assert "Nothing was sent" in text
 
 
+def test_what_is_in_the_air_may_be_broken_off_at_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ("--users", "3", "--drain", "0", "--dry-run", "--out", str(tmp_path / "runs"))
+    assert document(capsys, "http://127.0.0.1:9", *arguments)["plan"]["drain_s"] == 0
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -50,7 +55,9 @@ def test_a_dry_run_sends_nothing_and_leaves_nothing(tmp_path: Path, capsys: pyte
         (("--rate", "2", "--mix", "1:2:x"), "--mix"),
         (("--rate", "2", "--tokens", "5"), "leave nothing to send"),
         (("--replay", "/nonexistent.csv"), "cannot be read"),
-        (("--rate", "2", "--ttft", "soon"), "not a quantity"),
+        (("--rate", "2", "--ttft", "soon"), "--ttft 'soon' is not a time"),
+        (("--rate", "2", "--duration", "0"), "--duration '0' is not a time"),
+        (("--replay", "log.csv", "--for", "0"), "--for '0' is not a time"),
         (("--rate", "2", "--speed", "0"), "no speed"),
     ],
 )

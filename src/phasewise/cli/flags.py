@@ -99,14 +99,16 @@ def numbers(text: str | None) -> tuple[int, ...] | None:
     return found
 
 
-def seconds(text: str, flag: str) -> float:
-    """A time of ``flag``: ``50ms``, ``60s``, or a plain number of seconds.
+def seconds(text: str, flag: str, *, zero: bool = False) -> float:
+    """A time of ``flag``: ``50ms``, ``60s``, or a plain number of seconds; none at all where ``zero`` may be.
 
     Raises:
         UsageError: something else.
     """
     from phasewise.units import parse
 
+    if zero and text.strip() in ("0", "0s"):
+        return 0.0
     try:
         return parse(f"{float(text)}s" if text.replace(".", "", 1).isdecimal() else text, "s")
     except UsageError:

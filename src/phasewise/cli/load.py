@@ -10,7 +10,6 @@ import typer
 from phasewise.cli import flags
 from phasewise.cli.stderr import say
 from phasewise.errors import UsageError
-from phasewise.units import parse
 
 if TYPE_CHECKING:
     from phasewise.record.load import Limits
@@ -141,18 +140,16 @@ def load(
             answer=answer,
             mix=mix,
             replay=replay,
-            begin_s=_seconds(begin) or 0.0,
-            slice_s=_seconds(part),
+            begin_s=flags.seconds(begin, "--from", zero=True) if begin else 0.0,
+            slice_s=flags.seconds(part, "--for") if part else None,
             speed=_speed(speed),
-            bounds=Bounds(
-                requests=requests, tokens=tokens, seconds=_seconds(duration) or (600.0 if find_rate else 60.0)
-            ),
+            bounds=Bounds(requests=requests, tokens=tokens, seconds=_duration(duration, find_rate)),
             seed=seed,
         ),
         limits=_limits(ttft, tpot, hold),
         find_rate=find_rate,
         warmup=warmup,
-        drain_s=_seconds(drain) or 60.0,
+        drain_s=flags.seconds(drain, "--drain", zero=True),
         connections=connections,
         connection=Connection(
             served_model=served_model, insecure=insecure, stall_s=timeout, threads=threads, context=context
@@ -171,11 +168,10 @@ def load(
     return done.exit_code if not unsaved else say(unsaved, done.exit_code or 3)
 
 
-def _seconds(text: str | None) -> float | None:
-    """``60s`` as seconds; a bare number is seconds too."""
-    if text is None:
-        return None
-    return 0.0 if text.strip() in ("0", "0s") else parse(f"{text}s" if text[-1:].isdigit() else text, "s")
+def _duration(given: str | None, find_rate: bool) -> float:
+    if given is None:
+        return 600.0 if find_rate else 60.0
+    return flags.seconds(given, "--duration")
 
 
 def _speed(speed: float) -> float:
@@ -189,8 +185,6 @@ def _limits(ttft: str | None, tpot: str | None, part: float) -> Limits | None:
 
     if ttft is None and tpot is None:
         return None
-    return Limits(ttft_s=_limit(ttft), tpot_s=_limit(tpot), part=part)
-
-
-def _limit(text: str | None) -> float | None:
-    return parse(text, "s") if text is not None else None
+    ttft_s = None if ttft is None else flags.seconds(ttft, "--ttft")
+    tpot_s = None if tpot is None else flags.seconds(tpot, "--tpot")
+    return Limits(ttft_s=ttft_s, tpot_s=tpot_s, part=part)
