@@ -69,6 +69,11 @@ def test_mistakes_are_one_sentence(arguments: tuple[str, ...], said: str, capsys
     assert len(captured.err.strip().splitlines()) == 1
 
 
+def test_a_model_in_process_takes_no_load(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["load", f"hf:{tmp_path}", "--users", "2", "--out", str(tmp_path / "runs")]) == 2
+    assert "serve it, and give its URL" in capsys.readouterr().err
+
+
 def test_bounds_limits_and_the_document(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with SimulatedServer(Plan()) as server:
         arguments = (

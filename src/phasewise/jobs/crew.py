@@ -6,7 +6,6 @@ import ipaddress
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 
-from phasewise.engines.base import Engine
 from phasewise.engines.embedded import EmbeddedEngine
 from phasewise.engines.openai import OpenAIServer
 from phasewise.errors import UsageError
@@ -15,7 +14,9 @@ from phasewise.isolate.crew.on_ray import Place, RayHand, hired
 
 
 @contextmanager
-def crew(where: Place | None, engine: Engine, progress: Callable[[str, float], None]) -> Iterator[Crew | None]:
+def crew(
+    where: Place | None, engine: OpenAIServer | EmbeddedEngine, progress: Callable[[str, float], None]
+) -> Iterator[Crew | None]:
     """The workers of a run, all connected to ``engine``; None without.
 
     Raises:
@@ -34,12 +35,9 @@ def crew(where: Place | None, engine: Engine, progress: Callable[[str, float], N
         yield found
 
 
-def served(engine: Engine) -> OpenAIServer:
+def served(engine: OpenAIServer | EmbeddedEngine) -> OpenAIServer:
     """What ``engine`` is measured through."""
-    if isinstance(engine, EmbeddedEngine):
-        return engine.server
-    assert isinstance(engine, OpenAIServer)
-    return engine
+    return engine.server if isinstance(engine, EmbeddedEngine) else engine
 
 
 def _near(where: Place, server: OpenAIServer, hands: Sequence[RayHand]) -> None:

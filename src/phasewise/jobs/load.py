@@ -9,7 +9,8 @@ from pathlib import Path
 
 import msgspec
 
-from phasewise.engines.base import Engine
+from phasewise.engines.embedded import EmbeddedEngine
+from phasewise.engines.openai import OpenAIServer
 from phasewise.errors import InputError, Interrupted, UsageError
 from phasewise.isolate.crew.crew import Crew
 from phasewise.isolate.crew.on_ray import Place, require
@@ -22,7 +23,7 @@ from phasewise.isolate.workload.worker import Done, Worker
 from phasewise.jobs.crew import crew, served
 from phasewise.jobs.envelope import envelope, identity
 from phasewise.jobs.stopping import Stop, stopping
-from phasewise.jobs.target import Connection, open_engine
+from phasewise.jobs.target import Connection, open_server
 from phasewise.jobs.workload import Progress, Sending, Workload
 from phasewise.record import crew as record
 from phasewise.record.envelope import Status
@@ -130,7 +131,7 @@ def load(prepared: Prepared, progress: Progress) -> Finished:
         require()
     with claimed(identity(options.target or "embedded"), options.out) as folder:
         progress("probing the server", 0.0)
-        engine = open_engine(options.target, options.connection)
+        engine = open_server(options.target, options.connection)
         try:
             with crew(options.workers, engine, progress) as others, stopping() as stop:
                 run = _Run(prepared, engine, others, folder, stop, progress, started)
@@ -149,7 +150,7 @@ class _Run:
     def __init__(
         self,
         prepared: Prepared,
-        engine: Engine,
+        engine: OpenAIServer | EmbeddedEngine,
         crew: Crew | None,
         folder: Path,
         stop: Stop,

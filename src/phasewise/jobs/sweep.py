@@ -10,16 +10,14 @@ from typing import NamedTuple
 import msgspec
 
 from phasewise.engines.base import Crowdable
-from phasewise.engines.embedded import EmbeddedEngine
-from phasewise.engines.openai import OpenAIServer
-from phasewise.errors import EngineError, Interrupted, Terminated, UsageError
+from phasewise.errors import EngineError, Interrupted, Terminated
 from phasewise.isolate.sweep import DEFAULT_BUDGET_S, DEFAULT_MAX_BATCH, DEFAULT_MAX_TOKENS, Sweep
 from phasewise.jobs import rows
 from phasewise.jobs.envelope import envelope, identity
 from phasewise.jobs.ground import Ground, what_runs
 from phasewise.jobs.saved import why_not
 from phasewise.jobs.subject import Subject
-from phasewise.jobs.target import Connection, is_ours, open_engine
+from phasewise.jobs.target import Connection, is_ours, open_server
 from phasewise.judge.mixed import Question, advise
 from phasewise.judge.swept import beside
 from phasewise.judge.trust import contradictions
@@ -107,12 +105,9 @@ def _measured(
     machine = options.subject.load_machine(progress)
     if options.link is not None:
         link.stated(options.link, machine)  # a mistake is told before anything is measured
-    if options.target is not None and options.target.startswith("hf:"):
-        raise UsageError(f"{options.target} would run one request at a time in process: serve it, and give its URL.")
     progress("starting the engine" if is_ours(options.target) else "probing the server", 0.0)
     connection = msgspec.structs.replace(options.connection, parallel=options.most)
-    engine = open_engine(options.target, connection)
-    assert isinstance(engine, OpenAIServer | EmbeddedEngine)
+    engine = open_server(options.target, connection)
     try:
         ground = what_runs(options.target, connection, stated, machine, engine, progress)
         found = Sweep(

@@ -8,6 +8,8 @@ import msgspec
 
 from phasewise.engines import address, embedded, openai, torch_local
 from phasewise.engines.base import Engine
+from phasewise.engines.embedded import EmbeddedEngine
+from phasewise.engines.openai import OpenAIServer
 from phasewise.errors import UsageError
 from phasewise.record.local import Device, Dtype, Settings
 
@@ -65,6 +67,20 @@ def open_engine(target: str | None, connection: Connection) -> Engine:
     return openai.connect(
         target, model=connection.served_model, insecure=connection.insecure, stall_s=connection.stall_s
     )
+
+
+def open_server(target: str | None, connection: Connection) -> OpenAIServer | EmbeddedEngine:
+    """The same for what sends several requests at once, which a model in process does not take.
+
+    Raises:
+        UsageError: as ``open_engine``, or ``hf:DIR``.
+        EngineError: it cannot be reached or started.
+    """
+    if target is not None and target.startswith("hf:"):
+        raise UsageError(f"{target} would run one request at a time in process: serve it, and give its URL.")
+    engine = open_engine(target, connection)
+    assert isinstance(engine, OpenAIServer | EmbeddedEngine)
+    return engine
 
 
 def _settings(directory: Path, connection: Connection) -> Settings:
