@@ -21,6 +21,8 @@ try:  # half of the start is this, and Ctrl-C then is no reason for a traceback 
     from phasewise.cli.load import load
     from phasewise.cli.logs import logs
     from phasewise.cli.models import models
+    from phasewise.cli.power import VERBS as POWER
+    from phasewise.cli.power import power
     from phasewise.cli.predict import predict
     from phasewise.cli.profile import profile
     from phasewise.cli.report import report
@@ -54,9 +56,11 @@ def _interruptible(verb: Callable[..., int]) -> Callable[..., int]:
     return run_verb
 
 
-for verb in VERBS:
-    summary = (verb.__doc__ or "").split("\n", 1)[0]
-    app.command(verb.__name__, short_help=summary)(_interruptible(verb))
+for family, verbs in ((app, VERBS), (power, POWER)):
+    for verb in verbs:
+        summary = (verb.__doc__ or "").split("\n", 1)[0]
+        family.command(verb.__name__, short_help=summary)(_interruptible(verb))
+app.add_typer(power, name="power", short_help="Power per phase, and what a cap does to each.")
 
 
 def _version(asked: bool) -> None:
