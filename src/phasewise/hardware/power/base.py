@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Literal, Protocol
 
 import msgspec
 
@@ -17,6 +17,7 @@ class Device(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         index: as its driver counts.
         name: as its driver calls it.
+        kind: what it is.
         uuid: of the driver; empty when it gives none.
         meter: what reads it: ``NVML``, ``AMD SMI``, ``RAPL``, ``DCGM``, ``powermetrics``, or the form of a file.
         watts_are: what its watts mean, one phrase (``instantaneous``, ``mean of the last second``).
@@ -28,6 +29,7 @@ class Device(msgspec.Struct, frozen=True, kw_only=True):
 
     index: int
     name: str
+    kind: Literal["gpu", "cpu", "chip"] = "gpu"
     uuid: str = ""
     meter: str = ""
     watts_are: str = ""
