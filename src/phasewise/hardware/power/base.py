@@ -71,6 +71,17 @@ class Reading(msgspec.Struct, frozen=True, array_like=True):
     slowed: float | None = None
 
 
+REASONS = {"capped": 0x4, "hot": 0x20 | 0x40, "slowed": 0x8 | 0x80}
+"""Bits of NVML's clock event reasons (nvml.h, nvmlClocksEventReason*), which DCGM and nvidia-smi write too: the power
+cap; thermal slowdown in software and hardware; hardware slowdown and power brake. Idle, application clocks and sync boost
+throttle nothing."""
+
+
+def held(bits: int) -> dict[str, float]:
+    """Whether each kind of throttling was on, as fields of a Reading."""
+    return {field: float(bool(bits & mask)) for field, mask in REASONS.items()}
+
+
 class Meter(Protocol):
     """A way to read power on this machine. Its module has ``NAME`` and ``open_meter()``, which raises Unreadable."""
 

@@ -31,7 +31,9 @@ def open_meter() -> NvmlMeter:
     try:
         pynvml.nvmlInit()
     except pynvml.NVMLError as error:
-        raise Unreadable(f"no NVIDIA driver answers ({error}): load it, and start a container with --gpus all") from None
+        raise Unreadable(
+            f"no NVIDIA driver answers ({error}): load it, and start a container with --gpus all"
+        ) from None
     try:
         handles = [pynvml.nvmlDeviceGetHandleByIndex(i) for i in range(pynvml.nvmlDeviceGetCount())]
         if not handles:
@@ -50,9 +52,10 @@ class NvmlMeter:
 
     def __init__(self, nvml: Any, handles: list[Any]) -> None:
         self._nvml, self._handles = nvml, handles
-        self._reasons: Callable[[Any], int] = getattr(
-            nvml, "nvmlDeviceGetCurrentClocksEventReasons", None
-        ) or nvml.nvmlDeviceGetCurrentClocksThrottleReasons
+        self._reasons: Callable[[Any], int] = (
+            getattr(nvml, "nvmlDeviceGetCurrentClocksEventReasons", None)
+            or nvml.nvmlDeviceGetCurrentClocksThrottleReasons
+        )
         self._instant = [self._ask(self._power_now, handle) is not None for handle in handles]
         self.devices = tuple(self._device(i) for i in range(len(handles)))
 
