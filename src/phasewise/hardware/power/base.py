@@ -73,8 +73,8 @@ class Reading(msgspec.Struct, frozen=True, array_like=True):
 
 REASONS = {"capped": 0x4, "hot": 0x20 | 0x40, "slowed": 0x8 | 0x80}
 """Bits of NVML's clock event reasons (nvml.h, nvmlClocksEventReason*), which DCGM and nvidia-smi write too: the power
-cap; thermal slowdown in software and hardware; hardware slowdown and power brake. Idle, application clocks and sync boost
-throttle nothing."""
+cap; thermal slowdown in software and hardware; hardware slowdown and power brake. Idle, application clocks and sync
+boost throttle nothing."""
 
 
 def held(bits: int) -> dict[str, float]:

@@ -10,7 +10,7 @@ import urllib.request
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from phasewise.hardware.power.base import Device, Reading, Unreadable
+from phasewise.hardware.power.base import Device, Reading, Unreadable, held
 
 NAME = "DCGM exporter"
 
@@ -137,14 +137,11 @@ def readings(found: list[Sample], gpus: list[tuple[int, str]], at: float) -> lis
         if kept is None:
             continue
         if one.field in REASONS:
-            kept |= {name: float(bool(int(one.value) & bits)) for name, bits in _BITS.items()}
+            kept |= held(int(one.value))
         else:
             name, factor = FIELDS[one.field]
             kept.setdefault(name, one.value * factor)
     return [Reading(at=at, device=i, **values[gpu]) for i, gpu in enumerate(gpus) if values[gpu]]
-
-
-_BITS = {"capped": 0x4, "hot": 0x60, "slowed": 0x88}
 
 
 def _reads(field: str) -> str:

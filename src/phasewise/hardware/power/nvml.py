@@ -7,15 +7,11 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-from phasewise.hardware.power.base import Device, Reading, Unreadable
+from phasewise.hardware.power.base import Device, Reading, Unreadable, held
 
 NAME = "NVML"
 
 _INSTALL = "pip install 'phasewise[nvidia]'"
-
-CAP, HOT, SLOW = 0x4, 0x20 | 0x40, 0x8 | 0x80
-"""Bits of NVML's clock event reasons (nvml.h, nvmlClocksEventReason*): the power cap in software; thermal slowdown in
-software and hardware; hardware slowdown and power brake. Idle, application clocks and sync boost throttle nothing."""
 
 
 def open_meter() -> NvmlMeter:
@@ -87,9 +83,7 @@ class NvmlMeter:
             celsius=_scaled(ask(nvml.nvmlDeviceGetTemperature, handle, nvml.NVML_TEMPERATURE_GPU), 1.0),
             limit_w=_scaled(limit, 1e-3),
             utilisation=None if busy is None else busy.gpu / 100,
-            capped=_held(reasons, CAP),
-            hot=_held(reasons, HOT),
-            slowed=_held(reasons, SLOW),
+            **({} if reasons is None else held(reasons)),
         )
 
     def _device(self, index: int) -> Device:
@@ -123,10 +117,6 @@ class NvmlMeter:
 
 def _scaled(value: float | None, by: float) -> float | None:
     return None if value is None else value * by
-
-
-def _held(reasons: int | None, bits: int) -> float | None:
-    return None if reasons is None else float(bool(reasons & bits))
 
 
 def _text(name: Any) -> str:

@@ -1,4 +1,4 @@
-"""CPU packages through RAPL, as Linux shows it under /sys/class/powercap (Intel and AMD): an energy counter, no watts."""
+"""CPU packages through RAPL, which Linux shows in /sys/class/powercap (Intel and AMD): an energy counter, no watts."""
 
 from __future__ import annotations
 

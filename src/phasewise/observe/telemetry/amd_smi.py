@@ -41,5 +41,4 @@ def read(lines: list[str]) -> Rows:
 
 def _is_header(line: str) -> bool:
     names = [text.bare(name) for name in text.fields(line, ",")]
-    known = {name for column in _COLUMNS for name in column.names} - {"gfx"}
-    return "gpu" in names and any(name in known for name in names)
+    return "gpu" in names and any(name in names for name in (*_COLUMNS[0].names, *_COLUMNS[1].names))

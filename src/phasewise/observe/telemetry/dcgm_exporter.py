@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from phasewise.hardware.power import dcgm
 from phasewise.observe.telemetry.rows import Clock, Row, Rows, Unusable
+from phasewise.observe.telemetry.series import FIELDS
 from phasewise.observe.telemetry.times import Moment, moment
 
 FORM = "DCGM exporter's pages"
@@ -15,7 +16,7 @@ FORM = "DCGM exporter's pages"
 
 def sniff(lines: list[str]) -> bool:
     """Whether a field of DCGM stands at the start of a line."""
-    return any(line.startswith("DCGM_FI_") or line.startswith(("# HELP DCGM_", "# TYPE DCGM_")) for line in lines)
+    return any(line.startswith(("DCGM_FI_", "# HELP DCGM_", "# TYPE DCGM_")) for line in lines)
 
 
 def read(lines: list[str]) -> Rows:
@@ -66,7 +67,7 @@ def _page(page: list[dcgm.Sample], when: Moment | None, number: int, rows: list[
     at = said if said is not None else when.at if when else float(number)
     for reading in dcgm.readings(page, gpus, at):
         gpu, uuid = gpus[reading.device]
-        values = {name: value for name in _FIELDS if (value := getattr(reading, name)) is not None}
+        values = {name: value for name in FIELDS if (value := getattr(reading, name)) is not None}
         rows.append(Row(at, gpu, values, uuid, models[gpu, uuid]))
     return clock
 
@@ -82,6 +83,3 @@ def _stamp(line: str) -> Moment | None:
         if found is not None and found.clock in ("utc", "local"):
             return found
     return None
-
-
-_FIELDS = ("watts", "joules", "sm_hz", "memory_hz", "celsius", "limit_w", "utilisation", "capped", "hot", "slowed")

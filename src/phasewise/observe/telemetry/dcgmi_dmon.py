@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 
+from phasewise.hardware.power.base import held
 from phasewise.observe.telemetry.rows import Clock, Row, Rows, Unusable, number
 from phasewise.observe.telemetry.times import Moment, moment
 
@@ -27,10 +28,7 @@ _COLUMNS = {
     "PMLMT": ("limit_w", 1.0),
     "GPUTL": ("utilisation", 0.01),
 }
-"""DCGM's short name (dcgm_fields.cpp), the field of a reading, the factor to SI; of two for one field the first counts."""
-
-_BITS = {"capped": 0x4, "hot": 0x60, "slowed": 0x88}
-"""Of DVCCTR, current clocks event reasons."""
+"""DCGM's short name (dcgm_fields.cpp), the field of a reading, the factor to SI; of two for one the first counts."""
 
 _ROW = re.compile(r"^(?P<time>.*?)\s*\bGPU\s+(?P<gpu>\d+)\s+(?P<values>\S.*)$")
 
@@ -92,4 +90,4 @@ def _values(named: dict[str, str]) -> dict[str, float]:
         if value is not None:
             found.setdefault(field, value * factor)
     bits = number(named.get("DVCCTR", ""))
-    return found if bits is None else found | {name: float(bool(int(bits) & mask)) for name, mask in _BITS.items()}
+    return found if bits is None else found | held(int(bits))

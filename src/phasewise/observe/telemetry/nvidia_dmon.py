@@ -68,9 +68,8 @@ def read(lines: list[str]) -> Rows:
         raise Unusable("holds no power: record it with nvidia-smi dmon -s puc -o DT.")
     if len(clocks) > 1:
         raise Unusable("has rows with a time and rows without: leave out those without.")
-    notes = (
-        (f"{damaged:,} of {damaged + len(rows):,} rows are cut off or damaged and are left out.",) if damaged else ()
-    )
+    left = f"{damaged:,} of {damaged + len(rows):,} rows are cut off or damaged and are left out."
+    notes = (left,) if damaged else ()
     return Rows(rows, clocks.pop(), watts_are="as dmon says it, whole watts", notes=notes)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from phasewise.hardware.power.base import held
 from phasewise.observe.telemetry import table, text
 from phasewise.observe.telemetry.rows import Rows
 from phasewise.observe.telemetry.table import Column, Form
@@ -34,9 +35,6 @@ _REASONS = {
     "hot": ("sw_thermal_slowdown", "hw_thermal_slowdown"),
     "slowed": ("hw_slowdown", "hw_power_brake_slowdown"),
 }
-
-_BITS = {"capped": 0x4, "hot": 0x60, "slowed": 0x88}
-"""Of clocks_event_reasons.active: nvml.h."""
 
 
 def sniff(lines: list[str]) -> bool:
@@ -69,7 +67,7 @@ def _is_header(line: str) -> bool:
 
 def _reasons(named: Mapping[str, str]) -> dict[str, float]:
     """Whether each kind of throttling was active, of the bits or of the words."""
-    found = {}
+    found: dict[str, float] = {}
     for prefix in _PREFIXES:
         bits = named.get(f"{prefix}active", "")
         if bits.lower().startswith("0x"):
@@ -77,7 +75,7 @@ def _reasons(named: Mapping[str, str]) -> dict[str, float]:
                 value = int(bits, 16)
             except ValueError:
                 continue
-            found |= {field: float(bool(value & mask)) for field, mask in _BITS.items()}
+            found |= held(value)
         for field, names in _REASONS.items():
             said = [named.get(prefix + name, "").lower() for name in names]
             words = [word for word in said if word in ("active", "not active")]

@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple, Protocol
 
 Clock = Literal["utc", "local", "day", "own", "none"]
 """Times of a file: ``utc`` Unix seconds; ``local`` seconds of a calendar without a zone, as if it were UTC; ``day``
-seconds of a day, without its date; ``own`` seconds since a zero of its own; ``none`` it has none (ticks 0, 1, 2, ...)."""
+seconds of a day, without its date; ``own`` seconds since a zero of its own; ``none`` it has none (0, 1, 2, ...)."""
 
 
 class Row(NamedTuple):
@@ -52,25 +52,26 @@ class Unusable(Exception):
     """A file of a known form that cannot be used; the text goes on after ``FILE``."""
 
 
-NOT_SAID = (
-    "",
-    "-",
-    "n/a",
-    "[n/a]",
-    "nan",
-    "not supported",
-    "[not supported]",
-    "err!",
-    "[unknown error]",
-    "none",
-    "unknown",
-)
+NOT_SAID = ("", "-", "n/a", "nan", "not supported", "err!", "none", "unknown")
 """What monitors write where they have no number; longer ones (``[GPU requires reset]``, ``N/A (Secondary die)``) stand
 in brackets or begin so."""
 
 _NUMBER = re.compile(r"^([+-]?\d[\d .,_']*(?:[eE][+-]?\d+)?)\s*(.*)$")
 
-_SCALES = {"mw": 1e-3, "kw": 1e3, "mj": 1e-3, "uj": 1e-6, "µj": 1e-6, "kj": 1e3, "khz": 1e3, "mhz": 1e6, "ghz": 1e9}
+_SCALES = {
+    "w": 1.0,
+    "mw": 1e-3,
+    "kw": 1e3,
+    "j": 1.0,
+    "mj": 1e-3,
+    "uj": 1e-6,
+    "µj": 1e-6,
+    "kj": 1e3,
+    "hz": 1.0,
+    "khz": 1e3,
+    "mhz": 1e6,
+    "ghz": 1e9,
+}
 
 
 def number(text: str) -> float | None:

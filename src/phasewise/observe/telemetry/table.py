@@ -14,7 +14,7 @@ TIMES = ("timestamp", "time", "datetime", "date_time", "timestamp_utc", "timesta
 
 
 class Column(NamedTuple):
-    """A field of a reading: the columns that may fill it, best first, and the factor to SI where none names its unit."""
+    """A field of a reading: the columns that may fill it, best first, and the factor to SI where it names no unit."""
 
     field: str
     names: tuple[str, ...]
@@ -24,8 +24,8 @@ class Column(NamedTuple):
 class Form(NamedTuple):
     """How one monitor writes.
 
-    ``extra`` makes further values of a row out of its fields by name (bits, words); ``device`` reads the device's number
-    out of its field.
+    ``extra`` makes further values of a row out of its fields by name (bits, words); ``device`` reads the device's
+    number out of its field.
     """
 
     columns: tuple[Column, ...]
@@ -79,7 +79,7 @@ def read(lines: Sequence[str], form: Form, is_header: Callable[[str], bool]) -> 
         rows.append(Row(at, device, values, _named(named, form.uuids), _named(named, form.models)))
     if header is None:
         raise Unusable("has no header: write it with one (--format=csv, without noheader).")
-    if not rows:
+    if not any("watts" in row.values or "joules" in row.values for row in rows):
         raise Unusable(_empty(header, form, blank))
     if len(clocks) > 1:
         raise Unusable("has rows with a time and rows without: leave out those without.")

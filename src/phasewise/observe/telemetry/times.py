@@ -80,9 +80,8 @@ def start(text: str) -> float:
     """
     found = moment(text)
     if found is None or found.clock != "utc":
-        raise UsageError(
-            f"--start {text[:40]!r} is no time with a zone: write 2026-11-30T14:30:00Z or +02:00 at its end."
-        )
+        hint = "write 2026-11-30T14:30:00Z or +02:00 at its end"
+        raise UsageError(f"--start {text[:40]!r} is no time with a zone: {hint}.")
     return found.at
 
 
