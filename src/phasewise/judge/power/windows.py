@@ -1,0 +1,97 @@
+"""The windows of a phase: its requests (or steps), neighbours merged, and of those the ones that can be measured."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from phasewise.observe.telemetry.series import Series
+from phasewise.record.power import PowerPhase
+
+LEAST_S = 0.2
+"""NVML's readings agree with the energy counter within 2% from here on (Ma et al., arXiv 2605.11999)."""
+
+READINGS = 3
+"""Least readings in a window."""
+
+_JOINED_S = 0.1
+"""Repeats with no more than this between them are one window: a prefill is often shorter than a reading is apart."""
+
+_GAP = 5.0
+"""A window is not covered where readings lie further apart than this many times the usual."""
+
+
+class Span(NamedTuple):
+    """One request's (or step's) time in a phase, and its tokens, None when they are unknown."""
+
+    phase: PowerPhase
+    begin: float
+    end: float
+    tokens: int | None
+
+
+class Window(NamedTuple):
+    """Spans of one phase that follow each other: their times, how long one of them ran, how many, and their tokens."""
+
+    begin: float
+    end: float
+    busy_s: float
+    spans: int
+    tokens: int | None
+
+
+class Chosen(NamedTuple):
+    """The windows to measure, and a sentence on the others; empty when there are none."""
+
+    windows: tuple[Window, ...]
+    left_out: str
+
+
+def merged(spans: Sequence[Span]) -> tuple[Window, ...]:
+    """The spans of one phase as windows, in order. Spans may overlap: several requests at once are one window."""
+    found: list[Window] = []
+    for span in sorted(spans, key=lambda one: one.begin):
+        last = found[-1] if found else None
+        if last is None or span.begin - last.end > _JOINED_S:
+            found.append(Window(span.begin, span.end, span.end - span.begin, 1, span.tokens))
+            continue
+        longer = max(0.0, span.end - max(last.end, span.begin))
+        tokens = None if last.tokens is None or span.tokens is None else last.tokens + span.tokens
+        found[-1] = Window(last.begin, max(last.end, span.end), last.busy_s + longer, last.spans + 1, tokens)
+    return tuple(found)
+
+
+def chosen(windows: Sequence[Window], series: Sequence[Series], fresh_s: float) -> Chosen:
+    """Those long enough for the readings, and covered by all of ``series``."""
+    least = max(LEAST_S, READINGS * fresh_s)
+    long = [window for window in windows if window.end - window.begin >= least]
+    kept = [window for window in long if all(covers(one, window.begin, window.end) for one in series)]
+    reasons = []
+    if len(long) < len(windows):
+        reasons.append(f"{len(windows) - len(long):,} shorter than {least:.3g} s")
+    if len(kept) < len(long):
+        reasons.append(f"{len(long) - len(kept):,} without readings throughout")
+    left = f"{len(windows) - len(kept):,} of {len(windows):,} windows are not judged: {' and '.join(reasons)}."
+    return Chosen(tuple(kept), left if reasons else "")
+
+
+def covers(series: Series, begin: float, end: float) -> bool:
+    """Whether there are readings from ``begin`` to ``end`` without a hole."""
+    time = series.time
+    if len(time) < 2 or begin < time[0] or end > time[-1]:
+        return False
+    first, last = np.searchsorted(time, [begin, end])
+    around = time[max(0, first - 1) : last + 1]
+    if last - first < READINGS - 1:
+        return False
+    return bool(np.max(np.diff(around)) <= _GAP * series.every_s)
+
+
+def inside(series: Series, windows: Sequence[Window]) -> Series:
+    """The readings that lie in ``windows``."""
+    kept = np.zeros(len(series.time), dtype=bool)
+    for window in windows:
+        kept |= (series.time >= window.begin) & (series.time <= window.end)
+    return series._replace(time=series.time[kept], **{name: getattr(series, name)[kept] for name in series._fields[2:]})
