@@ -50,6 +50,12 @@ Timeout = Annotated[
 ]
 Threads = Annotated[int | None, typer.Option("--threads", min=1, help="Threads of our own engine.")]
 Context = Annotated[int, typer.Option("--context", min=64, help="Context of each request of our own engine, tokens.")]
+Exporter = Annotated[
+    str,
+    typer.Option(
+        "--exporter", metavar="URL", help="DCGM exporter of the machine that serves: http://HOST:9400/metrics."
+    ),
+]
 Out = Annotated[Path | None, typer.Option("--out", help="Folder for the run [default: ./phasewise-runs].")]
 Full = Annotated[bool, typer.Option("--full", help="Print every figure with its interval and source.")]
 Json = Annotated[

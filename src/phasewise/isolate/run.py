@@ -58,6 +58,11 @@ class Isolation:
         if probes.possible(engine):
             self._session.reserved_s = probes.SHARE * budget_s
 
+    @property
+    def began(self) -> float:
+        """The clock's reading from which the times of the rows count."""
+        return self._session.began
+
     def run(self) -> Observation:
         """Measure.
 

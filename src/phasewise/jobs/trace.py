@@ -84,7 +84,7 @@ def trace(options: Options, progress: Progress) -> Finished:
     name = Path(options.inputs[0].name.removesuffix(".gz")).stem
     with claimed(identity(name or "trace"), options.out) as folder:
         try:
-            seen = _seen(options, progress)
+            seen = read_steps(options, progress)
             if options.annotate:
                 annotate.annotate(
                     options.annotate, options.inputs, seen.trace, seen.split, progress, force=options.force
@@ -129,7 +129,8 @@ def _subject(options: Options, progress: Progress) -> OfRun:
     return OfRun(model or run.model, machine or run.machine)
 
 
-def _seen(options: Options, progress: Progress) -> Seen:
+def read_steps(options: Options, progress: Progress) -> Seen:
+    """Read the files and tell their steps apart."""
     rules = families.rules(options.rules)
     raw, word = _read(options, lambda doing, fraction: progress(doing, _READING * fraction))
     if options.annotate and not timed(raw):

@@ -9,8 +9,9 @@ import msgspec
 from phasewise.record.observation import Check
 from phasewise.record.quantity import Quantity
 
-PowerPhase = Literal["prefill", "decode", "mixed", "all"]
-"""``mixed``: steps or requests of both kinds at once; ``all``: a file that is joined to nothing."""
+PowerPhase = Literal["prefill", "decode", "mixed", "busy", "all"]
+"""``mixed``: steps of both kinds at once; of a file that is joined to nothing, ``all`` is the whole of it and ``busy``
+what was at least half utilised."""
 
 
 class Metered(msgspec.Struct, frozen=True, kw_only=True):
@@ -179,3 +180,34 @@ class Power(msgspec.Struct, frozen=True, kw_only=True):
     points: tuple[PowerPoint, ...] = ()
     bands: tuple[PowerBand, ...] = ()
     rows: str = ""
+
+
+class Recording(msgspec.Struct, frozen=True, kw_only=True):
+    """A telemetry file that is joined to nothing: its name, its form, and what it holds."""
+
+    name: str
+    form: str
+    power: Power
+
+
+class Recordings(msgspec.Struct, frozen=True, kw_only=True):
+    """Telemetry files side by side, and the checks that speak of them all."""
+
+    files: tuple[Recording, ...]
+    checks: tuple[Check, ...]
+
+
+class MeterState(msgspec.Struct, frozen=True, kw_only=True):
+    """A meter of this machine: whether it can be read, and why not, with the cure."""
+
+    name: str
+    readable: bool
+    why_not: str = ""
+
+
+class Watched(msgspec.Struct, frozen=True, kw_only=True):
+    """What can be read here, and what was read just now."""
+
+    meters: tuple[MeterState, ...]
+    seconds: float
+    power: Power

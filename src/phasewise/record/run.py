@@ -22,6 +22,7 @@ from phasewise.record.machine import Machine
 from phasewise.record.model import ModelFacts
 from phasewise.record.observation import Observation
 from phasewise.record.parallel import Parallel
+from phasewise.record.power import Power
 from phasewise.record.prediction import Prediction
 from phasewise.record.remedies import Remedies
 from phasewise.record.sweep import Swept
@@ -63,6 +64,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     remedies: Remedies | None = None
     traced: Traced | None = None
     load: Load | None = None
+    power: Power | None = None
 
 
 def new_id(target: str, now: datetime | None = None) -> str:

@@ -12,6 +12,7 @@ import msgspec
 from phasewise.errors import UsageError
 from phasewise.record.load import LoadPlan
 from phasewise.record.logs import Logs
+from phasewise.record.power import Recordings, Watched
 from phasewise.record.results import Results
 from phasewise.record.run import PAGE, Run
 
@@ -47,8 +48,8 @@ def profiled(run: Run, folder: Path, unsaved: dict[str, str], *, as_json: bool, 
     return f"not saved in {folder}: {why}; what was measured is in the report on stdout." if why else ""
 
 
-traced = loaded = swept = profiled
-"""The same for `phasewise trace`, `load` and `sweep`: their runs have forms of their own, by `again` and `_page`."""
+traced = loaded = swept = powered = profiled
+"""The same for `trace`, `load`, `sweep` and `power`: their runs have forms of their own, by `again` and `_page`."""
 
 
 def load_plan(plan: LoadPlan, *, dry: bool, as_json: bool) -> None:
@@ -76,6 +77,8 @@ def again(run: Run, folder: Path | None, form: Form, *, full: bool = False) -> N
         _loaded(run, folder, form)
     elif run.sweep is not None:
         _swept(run, folder, form, full)
+    elif run.envelope.command == "power":
+        power(run, folder, form, full=full)
     elif form == "json":
         from phasewise.report import json
 
@@ -138,7 +141,54 @@ def _swept(run: Run, folder: Path | None, form: Form, full: bool) -> None:
         write(marked(run))
 
 
+def power(run: Run, folder: Path | None, form: Form, *, full: bool = False) -> None:
+    """Print the power of a run, whatever else it holds."""
+    if form == "json":
+        from phasewise.report.json.power import power as tree
+
+        document(tree(run))
+    elif form == "text":
+        from phasewise.report import terminal
+        from phasewise.report.terminal.power import power as text
+
+        terminal.print_report(text(run, folder, full=full))
+    else:
+        from phasewise.report.markdown.power import power as marked
+
+        write(marked(run))
+
+
+def recordings(found: Recordings, *, as_json: bool) -> None:
+    """Print telemetry files that are joined to nothing."""
+    if as_json:
+        from phasewise.report.json.power import recordings as tree
+
+        document(tree(found))
+        return
+    from phasewise.report import terminal
+    from phasewise.report.terminal.power import recordings as text
+
+    terminal.print_report(text(found))
+
+
+def watched(found: Watched, *, as_json: bool) -> None:
+    """Print what can be read on this machine, and what was."""
+    if as_json:
+        from phasewise.report.json.power import watched as tree
+
+        document(tree(found))
+        return
+    from phasewise.report import terminal
+    from phasewise.report.terminal.power import watched as text
+
+    terminal.print_report(text(found))
+
+
 def _page(run: Run) -> str:
+    if run.envelope.command == "power":
+        from phasewise.report.html import power as power_page
+
+        return power_page.render(run)
     if run.load is not None:
         from phasewise.report.html import load as loaded_page
 

@@ -25,9 +25,7 @@ def open_meter() -> AmdMeter:
     try:
         import amdsmi
     except ImportError:
-        raise Unreadable(
-            "the package that reads AMD GPUs is not installed: pip install amdsmi, as of your ROCm"
-        ) from None
+        raise Unreadable("the package that reads AMD GPUs is not installed: pip install amdsmi") from None
     except Exception as error:  # it loads its library as it is imported, and says in its own ways that it cannot
         raise Unreadable(f"the package amdsmi cannot load its library ({_line(error)}): install ROCm") from None
     try:

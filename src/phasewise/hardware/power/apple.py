@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import platform
-
 from phasewise.hardware.power.base import Meter, Unreadable
 
 NAME = "powermetrics"
@@ -15,7 +13,5 @@ def open_meter() -> Meter:
     Raises:
         Unreadable: always, with the command to run.
     """
-    if platform.system() != "Darwin":
-        raise Unreadable("this is no Mac: powermetrics is a program of macOS")
     command = "sudo powermetrics --samplers cpu_power,gpu_power -i 200 > power.txt"
     raise Unreadable(f"powermetrics tells power to root only: run {command} beside it, then give --telemetry power.txt")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import platform
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from phasewise.hardware.power import amd, apple, dcgm, nvml, rapl
@@ -27,7 +28,11 @@ class Tried(NamedTuple):
 
 def tried(exporter: str = "") -> Iterator[Tried]:
     """Each meter of this machine, or the DCGM exporter at ``exporter`` alone. Whoever takes one closes it."""
-    named = ((dcgm.NAME, lambda: dcgm.open_meter(exporter)),) if exporter else METERS
+    if exporter:
+        named: Sequence[tuple[str, Callable[[], Meter]]] = ((dcgm.NAME, lambda: dcgm.open_meter(exporter)),)
+    else:
+        elsewhere = rapl.NAME if platform.system() == "Darwin" else apple.NAME
+        named = [one for one in METERS if one[0] != elsewhere]
     for name, opened in named:
         try:
             yield Tried(name, opened())

@@ -65,6 +65,10 @@ class Sampler:
         """What is read; waits until the meters are open."""
         return self._opened().devices
 
+    def so_far(self) -> tuple[Reading, ...]:
+        """What was read until now."""
+        return tuple(_readings(os.pread(self._file.fileno(), os.fstat(self._file.fileno()).st_size, 0)))
+
     def stop(self) -> Telemetry:
         """End the sampling and take what was read."""
         ready = self._opened()

@@ -76,8 +76,8 @@ def _cap(figures: PhasePower, devices: Sequence[Metering], phase: str) -> Check:
         return _check("power_cap", phase, "passed", f"the power limit held no clock down in {figures.phase}")
     clock = f", at {_clock(device.sm_hz.value)}" if device.sm_hz else ""
     text = (
-        f"the power limit held the clock of {_called(one)} down for {_percent(part)} of {figures.phase}{clock}: compare "
-        "with runs under the same limit only"
+        f"the power limit held the clock of {_called(one)} down for {_percent(part)} of {figures.phase}{clock}: "
+        "compare with runs under the same limit only"
     )
     return _check("power_cap", phase, "failed", text)
 

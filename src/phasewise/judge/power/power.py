@@ -39,9 +39,15 @@ class Joined(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def judge(
-    series: Sequence[Series], joined: Joined, *, provenance: Provenance, how: str, files: Sequence[str] = ()
+    series: Sequence[Series],
+    joined: Joined,
+    *,
+    provenance: Provenance,
+    how: str,
+    files: Sequence[str] = (),
+    every: bool = False,
 ) -> Power:
-    """Power of each phase of ``joined`` over the devices of ``series`` that took part in it.
+    """Power of each phase of ``joined`` over the devices of ``series`` that took part in it, or ``every`` one.
 
     ``files`` names the file of each series, where they come from files.
     """
@@ -50,7 +56,7 @@ def judge(
     sources = {id(device): named[id(one)] for device, one in zip(devices, series, strict=True)}
     first = min(begin for begin, _ in joined.busy)
     last = max(end for _, end in joined.busy)
-    took, notes = _took_part(devices, joined, first)
+    took, notes = (devices, []) if every else _took_part(devices, joined, first)
     if not took:
         why = (
             "no device was busier while requests ran than before: is this the machine that served, and does its clock "

@@ -12,7 +12,11 @@ NEAR, FAR = 0.8, 0.6
 
 def text(figures: PhasePower) -> str:
     """One sentence on a phase's watts."""
-    watts = f"{figures.phase} draws {show(figures.watts.value, 'W')}" if figures.phase != "all" else _whole(figures)
+    watts = (
+        f"{figures.phase} draws {show(figures.watts.value, 'W')}"
+        if figures.phase not in ("busy", "all")
+        else _whole(figures)
+    )
     share = figures.share
     if share is None:
         return f"{watts}; the power limit is unknown, so its share cannot be told."
@@ -24,7 +28,8 @@ def text(figures: PhasePower) -> str:
 
 
 def _whole(figures: PhasePower) -> str:
-    return f"the devices draw {show(figures.watts.value, 'W')}"
+    part = "where they are busy the" if figures.phase == "busy" else "the"
+    return f"{part} devices draw {show(figures.watts.value, 'W')}"
 
 
 def _place(share: float) -> int:
@@ -43,6 +48,7 @@ _MEANS = {
         "far below it, which is no fault: decode waits for memory, and a lower limit would hardly slow it",
     ),
     "mixed": ("near it", "between the two phases", "far below it, as steps of mostly decode are"),
+    "busy": ("near it", "below it", "far below it"),
     "all": ("near it", "below it", "far below it"),
 }
 """By phase: near the limit, between, far below (design: prefill near the limit means that the matrix units work; decode

@@ -9,7 +9,7 @@ from phasewise.record.observation import DecodeObservation, Phase, PrefillObserv
 from phasewise.record.quantity import Quantity, measured, reported
 from phasewise.record.remedies import Remedy
 from phasewise.record.run import Run
-from phasewise.report.json import beside, servers
+from phasewise.report.json import beside, power, servers
 from phasewise.report.json.closing import close
 from phasewise.report.json.leaves import Missing, document
 from phasewise.report.json.predicted import sections
@@ -36,6 +36,7 @@ def profile(run: Run) -> dict[str, object]:
         "reasoning": servers.reasoning(run),
         **beside.sections(run),
         "checks": seen.checks if seen else (),
+        **power.section(run.power),
         "fixes": [_fix(fix) for fix in findings.fixes(run)],
         "rejected": findings.rejected(run),
         "fixes_note": findings.note(run),
