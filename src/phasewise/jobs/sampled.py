@@ -22,7 +22,7 @@ from phasewise.record.power import Power
 
 ROWS = "telemetry.parquet"
 
-BEFORE_S, AFTER_S = 1.0, 2.0
+BEFORE_S, AFTER_S = 2.0, 2.0
 """Idle time that is waited for where power can be read: clocks and averages take a second to come down."""
 
 BOUNDARY = (

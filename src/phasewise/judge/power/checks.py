@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 
 from phasewise.judge.power.figures import AGREE, Metering, limit_of
-from phasewise.judge.power.windows import Span, Window, inside
+from phasewise.judge.power.windows import Window, inside
 from phasewise.record.observation import Check, CheckStatus
 from phasewise.record.power import PhasePower, PowerPhase
 from phasewise.units import show
@@ -40,11 +40,11 @@ def phase_checks(figures: PhasePower, windows: Sequence[Window], devices: Sequen
 
 
 def run_checks(
-    phases: Mapping[PowerPhase, PhasePower], devices: Sequence[Metering], spans: Sequence[Span]
+    phases: Mapping[PowerPhase, PhasePower], devices: Sequence[Metering], busy: Sequence[tuple[float, float]]
 ) -> Iterator[Check]:
-    """The checks that speak of the whole run."""
+    """The checks that speak of the whole run; ``busy`` is when any request ran."""
     yield from _counters(phases, devices)
-    spun = [*_waiting(devices, spans), *_straggling(phases, devices)]
+    spun = [*_waiting(devices, busy), *_straggling(phases, devices)]
     if spun:
         yield Check(name="spin_waiting", phase="run", status="failed", detail="; ".join(spun))
 
@@ -145,13 +145,14 @@ def _counters(phases: Mapping[PowerPhase, PhasePower], devices: Sequence[Meterin
         yield _check("energy_counter", "run", "not_checked", "there is no energy counter: energy is of the readings")
 
 
-def _waiting(devices: Sequence[Metering], spans: Sequence[Span]) -> Iterator[str]:
-    """Devices that are 100% utilised at low power while no request ran."""
+def _waiting(devices: Sequence[Metering], busy: Sequence[tuple[float, float]]) -> Iterator[str]:
+    """Devices that are 100% utilised at low power while no request ran, from right before the first of them on."""
+    first = min(begin for begin, _ in busy)
     for one in devices:
         series = one.series
-        apart = np.ones(len(series.time), dtype=bool)
-        for span in spans:
-            apart &= (series.time < span.begin) | (series.time > span.end + _LAG_S)
+        apart = series.time >= first - _LAG_S
+        for begin, end in busy:
+            apart &= (series.time < begin) | (series.time > end + _LAG_S)
         full = apart & (series.utilisation >= _SPUN)
         seconds = float(full.sum()) * series.every_s if full.any() else 0.0
         if seconds < _SPUN_S:

@@ -11,7 +11,7 @@ import numpy as np
 from phasewise.judge.power.checks import phase_checks, run_checks
 from phasewise.judge.power.figures import Metering, limit_of, metering, phase_power
 from phasewise.judge.power.idle import idle
-from phasewise.judge.power.windows import Span, Window, chosen, inside, merged
+from phasewise.judge.power.windows import Span, Window, chosen, inside, least, merged
 from phasewise.judge.power.words import text
 from phasewise.observe.telemetry.series import Series
 from phasewise.record.observation import Check
@@ -21,7 +21,9 @@ from phasewise.record.quantity import Provenance, Quantity
 _MOST_POINTS, _MOST_BANDS = 600, 400
 
 _BUSY, _RISE = 0.1, 1.15
-"""A device took part where it was utilised so much on average, or drew this many times its idle power."""
+"""A device took part where its utilisation rose by so much, or its power by this factor, over what it was before."""
+
+_LOOK_S, _CLEAR_S = 10.0, 0.05
 
 
 class Joined(msgspec.Struct, frozen=True, kw_only=True):
@@ -66,7 +68,7 @@ def judge(
     baseline = idle([device.series for device in took], first, last, provenance)
     fresh = max(_fresh(device) for device in took)
     phases, checks, missing = _phases(took, joined, baseline, fresh)
-    checks += list(run_checks(phases, took, joined.spans))
+    checks += list(run_checks(phases, took, joined.busy))
     return Power(
         devices=tuple(_metered(device, sources[id(device)], provenance) for device in took),
         phases=phases,
@@ -88,16 +90,17 @@ def _phases(
     checks: list[Check] = []
     missing: dict[str, str] = {}
     for phase in get_args(PowerPhase):
-        windows = merged([span for span in joined.spans if span.phase == phase])
+        windows = merged([span for span in joined.spans if span.phase == phase], least(fresh))
         if not windows:
             continue
-        found = chosen(windows, [device.series for device in devices], fresh)
+        found = chosen(windows, [device.series for device in devices], least(fresh))
         if not found.windows:
             missing[phase] = f"{found.left_out} {_cure(windows, fresh)}"
             continue
         figures = phase_power(phase, found, devices, baseline.watts.value if baseline.watts else None)
         phases[phase] = msgspec.structs.replace(figures, text=text(figures))
-        checks += phase_checks(figures, found.windows, devices)
+        if not (phase == "all" and "busy" in phases):  # the same rows, with idle ones between them
+            checks += phase_checks(figures, found.windows, devices)
     return phases, checks, missing
 
 
@@ -120,17 +123,20 @@ def _took_part(devices: list[Metering], joined: Joined, first: float) -> tuple[l
 
 
 def _busy(device: Metering, windows: Sequence[Window], first: float) -> bool:
+    """Whether it was busier in the windows than before them, by its utilisation or its watts."""
     within = inside(device.series, windows)
     if not len(within.time):
         return False
     if device.series.device.kind != "gpu":
         return True
-    if within.says("utilisation") and float(np.nanmean(within.utilisation)) >= _BUSY:
-        return True
-    before = device.series.between(first - 10.0, first - 0.05)
-    if len(before.time) >= 3:
-        return bool(np.mean(within.watts) >= _RISE * np.median(before.watts))
-    return not within.says("utilisation")
+    before = device.series.between(first - _LOOK_S, first - _CLEAR_S)
+    if within.says("utilisation"):
+        rest = float(np.nanmean(before.utilisation)) if before.says("utilisation") else 0.0
+        if float(np.nanmean(within.utilisation)) - rest >= _BUSY:
+            return True
+    if len(before.time) < 3:
+        return not within.says("utilisation")
+    return bool(np.mean(within.watts) >= _RISE * np.median(before.watts))
 
 
 def _fresh(device: Metering) -> float:

@@ -19,6 +19,8 @@ READINGS = 3
 _JOINED_S = 0.1
 """Repeats with no more than this between them are one window: a prefill is often shorter than a reading is apart."""
 
+_FULL_S = 1.0
+
 _GAP = 5.0
 """A window is not covered where readings lie further apart than this many times the usual."""
 
@@ -49,12 +51,18 @@ class Chosen(NamedTuple):
     left_out: str
 
 
-def merged(spans: Sequence[Span]) -> tuple[Window, ...]:
-    """The spans of one phase as windows, in order. Spans may overlap: several requests at once are one window."""
+def merged(spans: Sequence[Span], least: float = 0.0) -> tuple[Window, ...]:
+    """The spans of one phase as windows, in order. Spans may overlap: several requests at once are one window.
+
+    Repeats are merged until a window is ``_FULL_S`` (and ``least``) long, then the next begins: their scatter says how
+    sure the mean is.
+    """
+    full = max(_FULL_S, least)
     found: list[Window] = []
     for span in sorted(spans, key=lambda one: one.begin):
         last = found[-1] if found else None
-        if last is None or span.begin - last.end > _JOINED_S:
+        apart = last is None or span.begin - last.end > _JOINED_S
+        if last is None or apart or (span.begin >= last.end and last.end - last.begin >= full):
             found.append(Window(span.begin, span.end, span.end - span.begin, 1, span.tokens))
             continue
         longer = max(0.0, span.end - max(last.end, span.begin))
@@ -63,9 +71,13 @@ def merged(spans: Sequence[Span]) -> tuple[Window, ...]:
     return tuple(found)
 
 
-def chosen(windows: Sequence[Window], series: Sequence[Series], fresh_s: float) -> Chosen:
-    """Those long enough for the readings, and covered by all of ``series``."""
-    least = max(LEAST_S, READINGS * fresh_s)
+def least(fresh_s: float) -> float:
+    """The shortest window that readings with a new value every ``fresh_s`` can measure, seconds."""
+    return max(LEAST_S, READINGS * fresh_s)
+
+
+def chosen(windows: Sequence[Window], series: Sequence[Series], least: float) -> Chosen:
+    """Those that are at least ``least`` long and covered by all of ``series``."""
     long = [window for window in windows if window.end - window.begin >= least]
     kept = [window for window in long if all(covers(one, window.begin, window.end) for one in series)]
     reasons = []

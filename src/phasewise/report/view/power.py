@@ -23,8 +23,8 @@ _FULL = 0.9
 def headline(run: Run) -> str:
     """What each phase draws, in one sentence each."""
     power = _of(run)
-    said = [words.clean(figures.text) for figures in _phases(power)]
-    return _sentence(" ".join(said)) if said else f"No power: {words.clean('; '.join(power.missing.values()))}."
+    said = [_sentence(words.clean(figures.text)) for figures in _phases(power)]
+    return " ".join(said) if said else f"No power: {words.clean('; '.join(power.missing.values()))}."
 
 
 def subject(run: Run) -> str:
@@ -137,8 +137,8 @@ def recordings(found: Recordings) -> Table:
             rows.append((say(f"{words.name(one.name)}: {why}"), *([Cell(words.NOTHING)] * 6)))
     heads = columns("file", ">watts", ">p95", ">of limit", ">clock", ">capped", ">utilised")
     note = (
-        "Capped: part of the time in which the power limit held the clock. No run was named, so nothing says which phase "
-        "ran: phasewise power RUN --telemetry FILE tells them apart."
+        "Capped: part of the time in which the power limit held the clock. No run was named, so nothing says which "
+        "phase ran: phasewise power RUN --telemetry FILE tells them apart."
     )
     return Table(title="Telemetry", columns=heads, rows=tuple(rows), note=note)
 
@@ -256,12 +256,15 @@ def _by_rate(power: Power) -> dict[tuple[str, float, float], list[str]]:
 
 
 def _windows(one: PhasePower) -> str:
-    what = "steps or requests" if one.phase == "mixed" else "requests"
-    ran = f", which ran {words.share(one.busy)} of them" if one.busy < 0.995 else ""
-    within = "" if one.watts.low is None else f"; its mean over windows lies in {words.interval(one.watts)}"
+    ran = f", which ran in {words.share(one.busy)} of it" if one.busy < 0.995 else ""
+    within = "" if one.watts.low is None else f"; the mean over windows lies in {words.interval(one.watts)}"
     left = f" {words.clean(one.left_out)}" if one.left_out else ""
-    length = words.number(one.seconds, "s")
-    return f"{one.phase}: {one.windows:,} windows, {length} in all, of {one.requests:,} {what}{ran}{within}.{left}"
+    length, windows = words.number(one.seconds, "s"), _many(one.windows, "window")
+    return f"{one.phase}: {windows}, {length} in all, of {_many(one.requests, 'repeat')}{ran}{within}.{left}"
+
+
+def _many(count: int, what: str) -> str:
+    return f"{count:,} {what}{'' if count == 1 else 's'}"
 
 
 def _idle(power: Power) -> Iterator[str]:
