@@ -26,6 +26,12 @@ def test_what_lies_apart_stays_apart() -> None:
     assert len(merged(prefills((0.0, 0.3), (0.5, 0.8)))) == 2
 
 
+def test_answers_with_a_prefill_between_them_stay_apart() -> None:
+    answers = [Span("decode", 0.02, 1.0, 10), Span("decode", 1.03, 2.0, 10)]
+    assert len(merged(answers, begins=[0.0, 1.01])) == 2
+    assert len(merged(answers, begins=[0.02, 1.03])) == 1  # nothing began between them
+
+
 def test_a_long_row_of_repeats_is_several_windows_so_that_it_has_a_scatter() -> None:
     found = merged(prefills(*((0.1 * i, 0.1 * i + 0.09) for i in range(60))))
     assert len(found) >= 5

@@ -200,7 +200,7 @@ def test_dcgmi_dmon_with_times_set_before_its_rows(tmp_path: Path) -> None:
 PAGE = (
     "# HELP DCGM_FI_DEV_POWER_USAGE Power draw (in W).\n"
     "# TYPE DCGM_FI_DEV_POWER_USAGE gauge\n"
-    'DCGM_FI_DEV_POWER_USAGE{gpu="0",UUID="GPU-a",device="nvidia0",modelName="NVIDIA H100 80GB HBM3",Hostname="n"} 312.5\n'
+    'DCGM_FI_DEV_POWER_USAGE{gpu="0",UUID="GPU-a",modelName="NVIDIA H100 80GB HBM3",Hostname="n"} 312.5\n'
     'DCGM_FI_DEV_POWER_USAGE{gpu="1",UUID="GPU-b",modelName="NVIDIA H100 80GB HBM3",pod="a}b \\"c\\""} 67.3\n'
     'DCGM_FI_DEV_POWER_USAGE{gpu="1",UUID="GPU-b",GPU_I_ID="3"} 9\n'
     'DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION{gpu="0",UUID="GPU-a"} 196764132\n'

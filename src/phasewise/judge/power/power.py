@@ -89,8 +89,9 @@ def _phases(
     phases: dict[PowerPhase, PhasePower] = {}
     checks: list[Check] = []
     missing: dict[str, str] = {}
+    begins = [begin for begin, _ in joined.busy]
     for phase in get_args(PowerPhase):
-        windows = merged([span for span in joined.spans if span.phase == phase], least(fresh))
+        windows = merged([span for span in joined.spans if span.phase == phase], least(fresh), begins)
         if not windows:
             continue
         found = chosen(windows, [device.series for device in devices], least(fresh))

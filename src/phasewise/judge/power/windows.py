@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from phasewise.observe.telemetry.series import Series
+from phasewise.observe.telemetry.series import Floats, Series
 from phasewise.record.power import PowerPhase
 
 LEAST_S = 0.2
@@ -51,17 +51,18 @@ class Chosen(NamedTuple):
     left_out: str
 
 
-def merged(spans: Sequence[Span], least: float = 0.0) -> tuple[Window, ...]:
+def merged(spans: Sequence[Span], least: float = 0.0, begins: Sequence[float] = ()) -> tuple[Window, ...]:
     """The spans of one phase as windows, in order. Spans may overlap: several requests at once are one window.
 
-    Repeats are merged until a window is ``_FULL_S`` (and ``least``) long, then the next begins: their scatter says how
+    ``begins`` is when anything at all began: two spans between which something did are not merged, as two answers with a
+    prefill between them are not. Repeats are merged until a window is ``_FULL_S`` (and ``least``) long, then the next begins: their scatter says how
     sure the mean is.
     """
-    full = max(_FULL_S, least)
+    full, starts = max(_FULL_S, least), np.sort(np.asarray(begins, dtype=np.float64))
     found: list[Window] = []
     for span in sorted(spans, key=lambda one: one.begin):
         last = found[-1] if found else None
-        apart = last is None or span.begin - last.end > _JOINED_S
+        apart = last is None or span.begin - last.end > _JOINED_S or _any_in(starts, last.end, span.begin)
         if last is None or apart or (span.begin >= last.end and last.end - last.begin >= full):
             found.append(Window(span.begin, span.end, span.end - span.begin, 1, span.tokens))
             continue
@@ -69,6 +70,11 @@ def merged(spans: Sequence[Span], least: float = 0.0) -> tuple[Window, ...]:
         tokens = None if last.tokens is None or span.tokens is None else last.tokens + span.tokens
         found[-1] = Window(last.begin, max(last.end, span.end), last.busy_s + longer, last.spans + 1, tokens)
     return tuple(found)
+
+
+def _any_in(starts: Floats, since: float, until: float) -> bool:
+    low, high = np.searchsorted(starts, [since, until])
+    return bool(high > low)
 
 
 def least(fresh_s: float) -> float:
