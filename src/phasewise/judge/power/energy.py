@@ -29,22 +29,30 @@ class Counter(NamedTuple):
     resets: tuple[tuple[float, float], ...]
 
     def between(self, begin: float, end: float) -> float | None:
-        """Joules from ``begin`` to ``end``, interpolated; None outside its readings, over a reset, or when it stood."""
-        if len(self.time) < 2 or begin < self.time[0] or end > self.time[-1]:
+        """Joules from ``begin`` to ``end``; None over a reset, or with fewer than two new values between them.
+
+        Only values inside count, and stand for the whole: what lies at the edges may be another phase's.
+        """
+        first, last = _inside(self.time, begin, end)
+        if last - first < 1 or any(since < end and until > begin for since, until in self.resets):
             return None
-        if any(since < end and until > begin for since, until in self.resets):
-            return None
-        low, high = np.interp([begin, end], self.time, self.joules)
-        return float(high - low) if high > low else None
+        joules, seconds = self.joules[last] - self.joules[first], self.time[last] - self.time[first]
+        return float(joules / seconds) * (end - begin) if joules > 0 else None
+
+
+def _inside(time: Floats, begin: float, end: float) -> tuple[int, int]:
+    """The first and the last reading from ``begin`` to ``end``; the last is before the first when there is none."""
+    return int(np.searchsorted(time, begin, side="left")), int(np.searchsorted(time, end, side="right")) - 1
 
 
 def counter(series: Series) -> Counter | None:
-    """The energy counter of a series; None when it has none.
+    """The energy counter of a series, at the readings that brought a new value; None when it has none, or stands.
 
     A fall is a wrap where the device says at how many joules its counter starts again and the power that this implies
     can be; every other fall is a reset.
     """
     kept = np.isfinite(series.joules)
+    kept[kept] = np.append(True, np.diff(series.joules[kept]) != 0)[: int(kept.sum())]
     if kept.sum() < 2:
         return None
     time, raw = series.time[kept], series.joules[kept]
@@ -84,9 +92,12 @@ def _only(series: Series, kept: np.ndarray) -> Series:
 
 
 def integral(time: Floats, drawn: Floats, begin: float, end: float) -> float | None:
-    """Trapezoid of ``drawn`` (W) from ``begin`` to ``end``, its ends interpolated, J; None outside the readings."""
-    if len(time) < 2 or begin < time[0] or end > time[-1] or end <= begin:
+    """Joules from ``begin`` to ``end``: the trapezoid of ``drawn`` (W) over the readings inside, for the whole.
+
+    None with fewer than two readings inside.
+    """
+    first, last = _inside(time, begin, end)
+    if last - first < 1:
         return None
-    inside = (time > begin) & (time < end)
-    at = np.concatenate(([begin], time[inside], [end]))
-    return float(np.trapezoid(np.interp(at, time, drawn), at))
+    at = time[first : last + 1]
+    return float(np.trapezoid(drawn[first : last + 1], at) / (at[-1] - at[0])) * (end - begin)

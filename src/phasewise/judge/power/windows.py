@@ -54,9 +54,9 @@ class Chosen(NamedTuple):
 def merged(spans: Sequence[Span], least: float = 0.0, begins: Sequence[float] = ()) -> tuple[Window, ...]:
     """The spans of one phase as windows, in order. Spans may overlap: several requests at once are one window.
 
-    ``begins`` is when anything at all began: two spans between which something did are not merged, as two answers with a
-    prefill between them are not. Repeats are merged until a window is ``_FULL_S`` (and ``least``) long, then the next begins: their scatter says how
-    sure the mean is.
+    ``begins`` is when anything at all began: spans between which something did are not merged, as two answers with a
+    prefill between them are not. Repeats are merged until a window is ``_FULL_S`` (and ``least``) long, then the next
+    begins: their scatter says how sure the mean is.
     """
     full, starts = max(_FULL_S, least), np.sort(np.asarray(begins, dtype=np.float64))
     found: list[Window] = []
@@ -102,7 +102,7 @@ def covers(series: Series, begin: float, end: float) -> bool:
         return False
     first, last = np.searchsorted(time, [begin, end])
     around = time[max(0, first - 1) : last + 1]
-    if last - first < READINGS - 1:
+    if last - first < READINGS:
         return False
     return bool(np.max(np.diff(around)) <= _GAP * series.every_s)
 
