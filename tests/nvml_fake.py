@@ -14,9 +14,9 @@ from types import ModuleType
 FAKES = Path(__file__).parent / "fakes"
 sys.path.append(str(FAKES))  # behind the real pynvml
 
-from nvml_state import Load, change, gpu, read, state, write  # noqa: E402
+from nvml_state import ROW, Load, change, gpu, read, state, write  # noqa: E402
 
-__all__ = ["Load", "change", "environment", "fake", "gpu", "limits", "read", "state", "write"]
+__all__ = ["ROW", "Load", "change", "environment", "fake", "gpu", "limits", "read", "state", "write"]
 
 
 def _load() -> ModuleType:

@@ -11,7 +11,6 @@ from types import ModuleType, SimpleNamespace
 from typing import Any, ClassVar
 
 import pytest
-from nvml_state import ROW as NVML_ROW
 
 import nvml_fake
 from phasewise.hardware.power import amd, apple, dcgm, meters, nvml, rapl
@@ -29,7 +28,7 @@ def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     def plant(*gpus: dict[str, Any], **faults: dict[str, Any]) -> None:
         nvml_fake.write(tmp_path / "state.json", nvml_fake.state(*gpus, **faults))
 
-    plant(nvml_fake.gpu(rows=[NVML_ROW | ROW]))
+    plant(nvml_fake.gpu(rows=[nvml_fake.ROW | ROW]))
     return plant
 
 
@@ -51,7 +50,7 @@ def test_nvml_reads_watts_energy_clocks_and_reasons(fake: Any) -> None:
 
 @pytest.mark.parametrize("name", ["nvmlDeviceGetTotalEnergyConsumption", "nvmlDeviceGetFieldValues"])
 def test_what_a_card_does_not_answer_is_none_and_said(fake: Any, name: str) -> None:
-    fake(nvml_fake.gpu(rows=[NVML_ROW | ROW]), **{name: {"error": 3}})
+    fake(nvml_fake.gpu(rows=[nvml_fake.ROW | ROW]), **{name: {"error": 3}})
     meter = nvml.open_meter()
     (one,) = meter.read()
     assert one.watts == 431.0
@@ -63,7 +62,7 @@ def test_what_a_card_does_not_answer_is_none_and_said(fake: Any, name: str) -> N
 
 
 def test_a_mig_card_says_that_its_figures_are_of_the_whole_card(fake: Any) -> None:
-    fake(nvml_fake.gpu(mig=[1, 1], rows=[NVML_ROW | ROW]))
+    fake(nvml_fake.gpu(mig=[1, 1], rows=[nvml_fake.ROW | ROW]))
     assert "whole card" in nvml.open_meter().devices[0].notes[0]
 
 

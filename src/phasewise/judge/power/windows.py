@@ -55,21 +55,31 @@ def merged(spans: Sequence[Span], least: float = 0.0, begins: Sequence[float] = 
     """The spans of one phase as windows, in order. Spans may overlap: several requests at once are one window.
 
     ``begins`` is when anything at all began: spans between which something did are not merged, as two answers with a
-    prefill between them are not. Repeats are merged until a window is ``_FULL_S`` (and ``least``) long, then the next
-    begins: their scatter says how sure the mean is.
+    prefill between them are not. A long row of repeats becomes several windows of ``_FULL_S`` (or ``least``) and more:
+    their scatter says how sure the mean is.
     """
     full, starts = max(_FULL_S, least), np.sort(np.asarray(begins, dtype=np.float64))
-    found: list[Window] = []
+    rows: list[list[Window]] = []
     for span in sorted(spans, key=lambda one: one.begin):
-        last = found[-1] if found else None
-        apart = last is None or span.begin - last.end > _JOINED_S or _any_in(starts, last.end, span.begin)
-        if last is None or apart or (span.begin >= last.end and last.end - last.begin >= full):
-            found.append(Window(span.begin, span.end, span.end - span.begin, 1, span.tokens))
-            continue
-        longer = max(0.0, span.end - max(last.end, span.begin))
-        tokens = None if last.tokens is None or span.tokens is None else last.tokens + span.tokens
-        found[-1] = Window(last.begin, max(last.end, span.end), last.busy_s + longer, last.spans + 1, tokens)
-    return tuple(found)
+        one = Window(span.begin, span.end, span.end - span.begin, 1, span.tokens)
+        last = rows[-1][-1] if rows else None
+        if last is None or one.begin - last.end > _JOINED_S or _any_in(starts, last.end, one.begin):
+            rows.append([one])
+        elif one.begin >= last.end and last.end - last.begin >= full:
+            rows[-1].append(one)
+        else:
+            rows[-1][-1] = _with(last, one)
+    for row in rows:
+        if len(row) > 1 and row[-1].end - row[-1].begin < full / 2:  # what is left over is no window of its own
+            row[-2:] = [_with(row[-2], row[-1])]
+    return tuple(window for row in rows for window in row)
+
+
+def _with(one: Window, more: Window) -> Window:
+    """``one`` and ``more``, which begins in it or after it, as one window."""
+    longer = max(0.0, more.end - max(one.end, more.begin)) if more.spans == 1 else more.busy_s
+    tokens = None if one.tokens is None or more.tokens is None else one.tokens + more.tokens
+    return Window(one.begin, max(one.end, more.end), one.busy_s + longer, one.spans + more.spans, tokens)
 
 
 def _any_in(starts: Floats, since: float, until: float) -> bool:
