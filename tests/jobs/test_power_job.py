@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+import kineto_by_hand
+
 sys.path.append(str(Path(__file__).parent.parent / "isolate"))
 
 from power_planted import DECODE_W, IDLE_W, PREFILL_W, plant
@@ -224,3 +226,59 @@ def test_what_cannot_be_joined_is_one_sentence(planted: tuple[Run, Path], tmp_pa
 def test_a_saved_run_shows_what_was_sampled_beside_it(planted: tuple[Run, Path]) -> None:
     done = jobs.power(jobs.Options(inputs=(planted[1],)), nothing)
     assert (done.folder, done.run.power) == (None, planted[0].power)
+
+
+# --- files joined to a trace --------------------------------------------------------------------------------------
+
+BASE_S = datetime(2026, 11, 30, 12, tzinfo=UTC).timestamp()
+
+
+def traced(file: Path, base_ns: int) -> Path:
+    """1 s of prefill steps of 128 tokens, 20 ms each, half a second of nothing, 1 s of decode steps of 4 requests."""
+    kernels, bands = [], []
+    for i in range(50):
+        start = 10_000_000 + 20_000_000 * i
+        kernels.append(("gemm_128x128", start, 19_900_000))
+        bands.append(("execute_context_1(128)_generation_0(0)", start - 2_100_000, 200_000))
+    for i in range(50):
+        start = 1_510_000_000 + 20_000_000 * i
+        kernels.append(("gemv", start, 19_900_000))
+        bands.append(("execute_context_0(0)_generation_4(4)", start - 2_100_000, 200_000))
+    return kineto_by_hand.write(file, kineto_by_hand.events(kernels, bands), base=base_ns)
+
+
+def telemetry(file: Path) -> Path:
+    lines = ["timestamp, power.draw.instant [W], enforced.power.limit [W], utilization.gpu [%]"]
+    for i in range(120):
+        since = 0.05 * i - 1.0
+        watts = 600 if 0 <= since < 1.02 else 240 if 1.5 <= since < 2.52 else 80
+        at = datetime.fromtimestamp(BASE_S + since, UTC)
+        lines.append(f"{at:%Y-%m-%dT%H:%M:%S.%f}Z, {watts} W, 700 W, {100 * (watts > 80)} %")
+    file.write_text("\n".join(lines) + "\n")
+    return file
+
+
+def test_a_trace_is_joined_by_its_steps(tmp_path: Path) -> None:
+    asked = jobs.Options(
+        inputs=(traced(tmp_path / "trace.json", round(BASE_S * 1e9)),),
+        telemetry=(telemetry(tmp_path / "smi.csv"),),
+        out=tmp_path / "runs",
+    )
+    figures = of(jobs.power(asked, nothing).run).phases
+    assert figures["prefill"].watts.value == pytest.approx(600, rel=0.01)
+    assert figures["decode"].watts.value == pytest.approx(240, rel=0.01)
+    assert figures["prefill"].tokens == 50 * 128
+    assert figures["decode"].tokens == 50 * 4
+    assert figures["prefill"].per_token is not None
+    assert figures["prefill"].per_token.value == pytest.approx(600 * 1.0 / 6400, rel=0.01)
+    assert figures["decode"].requests == 50
+
+
+def test_a_trace_on_a_clock_of_its_own_cannot_be_joined(tmp_path: Path) -> None:
+    asked = jobs.Options(
+        inputs=(traced(tmp_path / "trace.json", 0),),
+        telemetry=(telemetry(tmp_path / "smi.csv"),),
+        out=tmp_path / "runs",
+    )
+    with pytest.raises(UsageError, match="zero of its own"):
+        jobs.power(asked, nothing)
