@@ -1,9 +1,9 @@
 """Whether the hardware's performance counters may be read (ncu's and DCGM's), told without running a profiler.
 
-With RmProfilingAdminOnly 1, the default, the driver lets only administrators read them: who has CAP_SYS_ADMIN, which root
-in a container often has not (developer.nvidia.com/ERR_NVGPUCTRPERM). Tracing is not restricted: Nsight Systems and
-PyTorch's profiler work without (developer.nvidia.com/CUPTI_ERROR_INSUFFICIENT_PRIVILEGES). Counters have one reader at a
-time, so DCGM is paused for ncu (docs.nvidia.com/datacenter/dcgm, dcgmi profile; Nsight Compute's Profiling Guide, FAQ).
+With RmProfilingAdminOnly 1, the default, the driver lets only administrators read them: who has CAP_SYS_ADMIN, which
+root in a container often has not (developer.nvidia.com/ERR_NVGPUCTRPERM). Tracing is not restricted: Nsight Systems and
+PyTorch's profiler work without (developer.nvidia.com/CUPTI_ERROR_INSUFFICIENT_PRIVILEGES). Counters have one reader at
+a time: DCGM is paused for ncu (docs.nvidia.com/datacenter/dcgm, dcgmi profile; Nsight Compute's Profiling Guide, FAQ).
 """
 
 from __future__ import annotations

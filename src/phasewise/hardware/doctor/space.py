@@ -14,8 +14,8 @@ from phasewise.record.doctor import Finding
 line = Area("Memory and disk")
 
 LEAST_MEMORY, LEAST_DISK = 1 << 30, 2 << 30
-"""Bytes free under which a line is blocked: the bundled model runs in 0.3 GB, vLLM on a CPU with 135 M parameters in 4; a
-trace of some steps is 1 to 100 MB without stacks, and profilers keep a raw copy until they are done."""
+"""Bytes free under which a line is blocked: the bundled model runs in 0.3 GB, vLLM on a CPU with 135 M parameters in 4;
+a trace of some steps is 1 to 100 MB without stacks, and profilers keep a raw copy until they are done."""
 
 
 def space(root: Path) -> list[Finding]:
