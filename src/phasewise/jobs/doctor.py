@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -13,6 +14,8 @@ from phasewise.hardware.doctor import CHECKS
 from phasewise.record.doctor import Examination, Finding, Verb
 
 _PATIENCE = 0.5
+_TRIES, _PAUSE = 20, 0.01
+"""Linux begins to stamp a moment after the first socket asked for it (net_enable_timestamp works later, by itself)."""
 
 
 class Use(NamedTuple):
@@ -69,7 +72,7 @@ def _fine(key: str, findings: list[Finding]) -> bool:
 
 
 def _receive_stamps(root: Path) -> list[Finding]:
-    """Whether the kernel stamps what a socket receives: tried with one byte through the loopback."""
+    """Whether the kernel stamps what a socket receives: tried with some bytes through the loopback."""
     del root
     key, area, what = "receive stamps", "Kernel", "receive stamps"
     if _stamped():
@@ -86,8 +89,12 @@ def _stamped() -> bool:
             with socket.create_connection(listener.getsockname(), _PATIENCE) as near, listener.accept()[0] as far:
                 if not stamps.enable(near):
                     return False
-                far.sendall(b".")
                 near.settimeout(_PATIENCE)
-                return bool(near.recvmsg(1, stamps.ROOM)[1])
+                for _ in range(_TRIES):
+                    far.sendall(b".")
+                    if near.recvmsg(1, stamps.ROOM)[1]:
+                        return True
+                    time.sleep(_PAUSE)
+                return False
     except OSError:
         return False

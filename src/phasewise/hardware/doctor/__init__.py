@@ -9,31 +9,24 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from phasewise.hardware.doctor.amd import amd
-from phasewise.hardware.doctor.container import container
-from phasewise.hardware.doctor.counters import counters
-from phasewise.hardware.doctor.cpu import cpu
-from phasewise.hardware.doctor.energy import energy
-from phasewise.hardware.doctor.extras import extras
-from phasewise.hardware.doctor.kernel import kernel
-from phasewise.hardware.doctor.nvidia import nvidia
-from phasewise.hardware.doctor.profilers import profilers
-from phasewise.hardware.doctor.servers import servers
-from phasewise.hardware.doctor.space import space
-from phasewise.hardware.doctor.torch import torch
+from phasewise.hardware.doctor import (
+    amd,
+    container,
+    counters,
+    cpu,
+    energy,
+    extras,
+    kernel,
+    nvidia,
+    profilers,
+    servers,
+    space,
+    torch,
+)
 from phasewise.record.doctor import Finding
 
 CHECKS: tuple[Callable[[Path], list[Finding]], ...] = (
-    nvidia,
-    counters,
-    amd,
-    profilers,
-    torch,
-    energy,
-    cpu,
-    kernel,
-    container,
-    space,
-    extras,
-    servers,
+    *(nvidia.look, counters.look, amd.look, profilers.look, torch.look, energy.look),
+    *(cpu.look, kernel.look, container.look, space.look, extras.look, servers.look),
 )
+"""Every check, in the order in which it is shown."""

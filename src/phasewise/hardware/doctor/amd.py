@@ -18,7 +18,7 @@ line = Area("AMD GPUs")
 _GIVE_CARDS = "docker run --device=/dev/kfd --device=/dev/dri   # in a container"
 
 
-def amd(root: Path) -> list[Finding]:
+def look(root: Path) -> list[Finding]:
     """One line where there is no such GPU, the driver and its tools where there is."""
     if not (root / "sys/module/amdgpu").exists() and not (root / "dev/kfd").exists():
         return [line("amd", "driver", "missing", "amdgpu is not loaded", _GIVE_CARDS)]

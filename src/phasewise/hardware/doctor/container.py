@@ -22,7 +22,7 @@ LEAST_SHARED = 1 << 30
 """Bytes of /dev/shm under which the workers of a tensor-parallel engine may find too little."""
 
 
-def container(root: Path) -> list[Finding]:
+def look(root: Path) -> list[Finding]:
     """Whether this is one, and its shared memory. Limits of CPU and memory show in their own lines."""
     kind = _kind(root)
     if kind is None:

@@ -26,7 +26,7 @@ _HOST_ENGINE = 5555
 _DCGM = ("nv-hostengine", "dcgm-exporter", "dcgmi")
 
 
-def counters(root: Path) -> list[Finding]:
+def look(root: Path) -> list[Finding]:
     """Permission, and who holds them."""
     return [_permission(root), _holder()]
 

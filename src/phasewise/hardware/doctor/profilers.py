@@ -108,7 +108,7 @@ TRAPS = (
 )
 
 
-def profilers(root: Path) -> list[Finding]:
+def look(root: Path) -> list[Finding]:
     """Each tool with its version, or where to get it; then what is known to go wrong with that version."""
     del root
     with ThreadPoolExecutor(len(TOOLS)) as pool:

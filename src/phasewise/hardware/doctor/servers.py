@@ -14,7 +14,7 @@ PORTS = {8000: "vLLM, TensorRT-LLM", 30000: "SGLang", 8080: "llama.cpp", 11434: 
 """Ports that engines take when no other is asked for, by their documentation."""
 
 
-def servers(root: Path) -> list[Finding]:
+def look(root: Path) -> list[Finding]:
     """The ports that are taken, with the command that looks at who it is; then those that are free."""
     del root
     with ThreadPoolExecutor(len(PORTS)) as pool:

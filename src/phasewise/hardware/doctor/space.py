@@ -18,7 +18,7 @@ LEAST_MEMORY, LEAST_DISK = 1 << 30, 2 << 30
 a trace of some steps is 1 to 100 MB without stacks, and profilers keep a raw copy until they are done."""
 
 
-def space(root: Path) -> list[Finding]:
+def look(root: Path) -> list[Finding]:
     """Memory that is free, and room where runs and profilers write."""
     return [_memory(root), *_disks()]
 

@@ -19,7 +19,7 @@ line = Area("PyTorch")
 _BUILD = re.compile(r"^(cuda|hip)\s*(?::[^=]*)?=\s*['\"]([\d.]+)[^'\"]*['\"]", re.MULTILINE)
 
 
-def torch(root: Path) -> list[Finding]:
+def look(root: Path) -> list[Finding]:
     """PyTorch, and its CUPTI where the build is for CUDA."""
     del root
     package = _folder()
