@@ -62,6 +62,17 @@ def test_a_verb_works_when_each_of_its_needs_is_ok() -> None:
     assert verb("predict, judge, logs, calibrate, report, simulate", []) == (True, ())
 
 
+def test_a_check_that_fails_is_a_line_and_the_others_are_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(root: Path) -> list[Finding]:
+        raise OSError("no such machine")
+
+    monkeypatch.setattr(job, "CHECKS", (broken, lambda root: found(nsys="ok")))
+    examination = job.doctor(Path("/"))
+    lines = {line.key: line for line in examination.findings}
+    assert lines["nsys"].status == "ok"
+    assert "no such machine" in lines["check test_doctor_command"].detail
+
+
 def test_every_need_of_a_verb_is_a_line_that_some_check_writes() -> None:
     written = "".join(file.read_text(encoding="utf-8") for file in Path(checks.__file__).parent.glob("*.py"))
     needs = {key for use in job.USES for group in use.needs for key in group if not key.startswith("extra ")}

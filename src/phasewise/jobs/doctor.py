@@ -50,10 +50,20 @@ def doctor(root: Path = Path("/")) -> Examination:
     """Look at everything; nothing is changed, and it takes under 3 s."""
     checks: tuple[Callable[[Path], list[Finding]], ...] = (*CHECKS, _receive_stamps)
     with ThreadPoolExecutor(len(checks)) as pool:
-        found = [finding for findings in pool.map(lambda check: check(root), checks) for finding in findings]
+        found = [finding for findings in pool.map(lambda check: _made(check, root), checks) for finding in findings]
     areas = list(dict.fromkeys(finding.area for finding in found))
     findings = sorted(found, key=lambda finding: areas.index(finding.area))
     return Examination(findings=tuple(findings), verbs=verbs(findings))
+
+
+def _made(check: Callable[[Path], list[Finding]], root: Path) -> list[Finding]:
+    """What ``check`` finds. Of a machine that it did not foresee, that it failed: the other lines are still wanted."""
+    try:
+        return check(root)
+    except Exception as error:
+        name = check.__module__.rpartition(".")[2]
+        detail = f"this check failed: {type(error).__name__}: {error}"
+        return [Finding(key=f"check {name}", area="Doctor itself", what=name, status="blocked", detail=detail)]
 
 
 def verbs(findings: list[Finding]) -> tuple[Verb, ...]:
