@@ -37,8 +37,20 @@ except KeyboardInterrupt:
 _CommandLineError: type[Exception] = typer.BadParameter.__mro__[2]
 
 VERBS = (
-    *(profile, predict, sweep, load, trace, judge, logs, report),
-    *(ceilings, doctor, calibrate, simulate, models, accelerators),
+    profile,
+    predict,
+    sweep,
+    load,
+    trace,
+    judge,
+    logs,
+    report,
+    ceilings,
+    doctor,
+    calibrate,
+    simulate,
+    models,
+    accelerators,
 )
 """Every verb, in the order of --help. A new one is a file in this folder and a name here."""
 

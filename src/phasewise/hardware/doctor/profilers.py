@@ -58,7 +58,7 @@ TOOLS = (
         "ncu",
         "Nsight Compute",
         ("opt/nvidia/nsight-compute/*/ncu", "usr/local/cuda*/bin/ncu", "usr/lib/nsight-compute/ncu"),
-        "sudo apt install cuda-nsight-compute-12-8   # 12-8: your CUDA",
+        "sudo apt install nsight-compute   # newer ones: NVIDIA's repository",
     ),
 )
 
