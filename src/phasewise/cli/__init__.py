@@ -17,6 +17,7 @@ try:  # half of the start is this, and Ctrl-C then is no reason for a traceback 
     from phasewise.cli.accelerators import accelerators
     from phasewise.cli.calibrate import calibrate
     from phasewise.cli.ceilings import ceilings
+    from phasewise.cli.doctor import doctor
     from phasewise.cli.judge import judge
     from phasewise.cli.load import load
     from phasewise.cli.logs import logs
@@ -37,7 +38,22 @@ except KeyboardInterrupt:
 # typer carries its own copy of click from some release on, so its base error is reached through a public one.
 _CommandLineError: type[Exception] = typer.BadParameter.__mro__[2]
 
-VERBS = (profile, predict, sweep, load, trace, judge, logs, report, ceilings, calibrate, simulate, models, accelerators)
+VERBS = (
+    profile,
+    predict,
+    sweep,
+    load,
+    trace,
+    judge,
+    logs,
+    report,
+    ceilings,
+    doctor,
+    calibrate,
+    simulate,
+    models,
+    accelerators,
+)
 """Every verb, in the order of --help. A new one is a file in this folder and a name here."""
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
