@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 from cli_run import COMMAND, environment, phasewise
 
@@ -77,7 +78,9 @@ def test_ctrl_c_shows_what_was_read_until_then(tmp_path: Path) -> None:
         stderr=subprocess.PIPE,
         text=True,
     )
-    time.sleep(3)
+    while not psutil.Process(process.pid).children():  # until it samples
+        time.sleep(0.05)
+    time.sleep(2)
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=20)
     assert process.returncode == 0

@@ -97,6 +97,8 @@ def test_a_remote_server_s_power_is_not_this_machine_s() -> None:
 
     with Beside("http://10.0.0.1:8000") as beside:
         assert "--exporter" in beside.power([], 0.0, None).missing["run"]
+    with pytest.raises(UsageError, match=r"--exporter http://127.0.0.1:9/metrics: the exporter does not answer"):
+        Beside("http://10.0.0.1:8000", "http://127.0.0.1:9/metrics")
     with Beside(None, wanted=False) as beside:
         assert "--no-power" in beside.power([], 0.0, None).missing["run"]
 

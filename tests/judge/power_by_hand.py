@@ -21,6 +21,7 @@ def series(
     wraps_at: float | None = None,
     highest: float | None = None,
     meter: str = "NVML",
+    averages_s: float = 0.0,
     kind: str = "gpu",
     **columns: float | Callable[[float], float],
 ) -> Series:
@@ -40,6 +41,7 @@ def series(
         meter=meter,
         counter="planted" if joules else "",
         wraps_at=wraps_at,
+        averages_s=averages_s,
         highest_sm_hz=highest,
     )
     return Series(device, begin + since, **found)

@@ -146,6 +146,27 @@ def test_readings_a_second_apart_do_not_judge_short_phases() -> None:
     assert "-lms" in power.missing["decode"]
 
 
+def smeared(t: float) -> float:
+    """Mean of WATTS over the second before."""
+    return (energy(t) - energy(t - 1.0)) if t >= 1 else 80.0
+
+
+def test_watts_that_are_a_mean_of_a_second_count_from_a_second_after_the_begin() -> None:
+    power = judged(planted(watts=smeared, joules=None, averages_s=1.0))
+    assert power.phases["prefill"].watts.value == pytest.approx(640, rel=0.005)
+    assert power.phases["decode"].watts.value == pytest.approx(250, rel=0.005)
+
+
+def test_a_short_window_cannot_be_told_by_means_of_a_second_and_can_by_the_counter() -> None:
+    spans = (Span("decode", 106.0, 107.0, 50),)
+    joined = Joined(spans=spans, busy=((106.0, 107.0),), boundary="planted")
+    power = judged(planted(watts=smeared, joules=None, averages_s=1.0), joined=joined)
+    assert "power.draw.instant" in power.missing["decode"]
+    counted = judged(planted(watts=smeared, averages_s=1.0), joined=joined).phases["decode"]
+    assert counted.watts.value == pytest.approx(250, rel=0.001)
+    assert counted.differ is None
+
+
 def test_heat_voids_the_phase_that_it_slowed_and_no_other() -> None:
     power = judged(planted(hot=steps((0, 0), (7, 1), (8, 0))))
     found = check(power, "throttling", "decode")

@@ -60,7 +60,7 @@ def test_no_span_is_lost_and_no_time_is_made(spans: list[tuple[float, float]]) -
 
 def test_short_windows_are_left_out_and_said() -> None:
     one = series(seconds=10, every=0.05, begin=0.0, watts=lambda t: 100)
-    found = chosen(merged(prefills((1.0, 1.15), (2.0, 2.5))), [one], least(one.every_s))
+    found = chosen(merged(prefills((1.0, 1.15), (2.0, 2.5))), least(one.every_s), lambda window: True)
     assert [window.begin for window in found.windows] == [2.0]
     assert found.left_out == "1 of 2 windows are not judged: 1 shorter than 0.2 s."
 
@@ -68,6 +68,7 @@ def test_short_windows_are_left_out_and_said() -> None:
 def test_slow_readings_need_longer_windows() -> None:
     assert least(0.05) == LEAST_S
     assert least(1.0) == 3.0
+    assert least(0.1, averages_s=1.0) == 1.3
 
 
 def test_a_window_beyond_the_readings_or_over_a_hole_is_not_covered() -> None:

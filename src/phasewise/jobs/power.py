@@ -151,7 +151,7 @@ def _last(series: Sequence[Series]) -> list[Drawn]:
             None if np.isnan(value) else float(value)
             for value in (shown.watts[-1], shown.limit_w[-1], shown.sm_hz[-1], shown.utilisation[-1])
         ]
-        found.append(Drawn(one.device.name, *at))
+        found.append(Drawn(f"{one.device.index}: {one.device.name}", *at))
     return found
 
 
@@ -195,7 +195,7 @@ def _of_run(path: Path) -> _What:
         raise UsageError(
             f"{path} holds no request of a phase that was measured alone: make a run with phasewise profile."
         )
-    return _What(run.envelope.id, joined, run)
+    return _What(run.target.name if run.target else "run", joined, run)
 
 
 def _rows(file: Path) -> list[Row]:

@@ -10,6 +10,7 @@ from pathlib import Path
 import msgspec
 
 from phasewise.engines import address
+from phasewise.errors import UsageError
 from phasewise.hardware.power.sampler import Sampler, Telemetry
 from phasewise.isolate.rows import Row
 from phasewise.jobs import rows
@@ -41,12 +42,19 @@ class Beside:
         target: what is measured; meters of this machine are read only where it runs here.
         exporter: DCGM exporter to read instead, none when empty.
         wanted: False reads nothing.
+
+    Raises:
+        UsageError: an exporter was named and shows no power.
     """
 
     def __init__(self, target: str | None, exporter: str = "", *, wanted: bool = True) -> None:
         self._why = _OFF if not wanted else "" if exporter or _is_here(target) else _REMOTE
         self._sampler = None if self._why else Sampler(exporter)
         self._read: Telemetry | None = None
+        if exporter and self._sampler is not None and not self._sampler.devices:
+            why = "; ".join(self._sampler.stop().why_not.values())
+            self.__exit__()
+            raise UsageError(f"--exporter {exporter[:80]}: {why}.")
 
     def __enter__(self) -> Beside:
         return self

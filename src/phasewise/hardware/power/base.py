@@ -21,6 +21,7 @@ class Device(msgspec.Struct, frozen=True, kw_only=True):
         uuid: of the driver; empty when it gives none.
         meter: what reads it: ``NVML``, ``AMD SMI``, ``RAPL``, ``DCGM``, ``powermetrics``, or the form of a file.
         watts_are: what its watts mean, one phrase (``instantaneous``, ``mean of the last second``).
+        averages_s: length of time that each of its watts is a mean of, as far as is known; 0 for instantaneous ones.
         counter: what its energy counter counts, one phrase; empty when it has none.
         wraps_at: joules at which that counter starts again at zero; None for one that never does.
         highest_sm_hz: highest clock of its multiprocessors, Hz; None when unknown.
@@ -33,6 +34,7 @@ class Device(msgspec.Struct, frozen=True, kw_only=True):
     uuid: str = ""
     meter: str = ""
     watts_are: str = ""
+    averages_s: float = 0.0
     counter: str = ""
     wraps_at: float | None = None
     highest_sm_hz: float | None = None
@@ -80,6 +82,11 @@ boost throttle nothing."""
 def held(bits: int) -> dict[str, float]:
     """Whether each kind of throttling was on, as fields of a Reading."""
     return {field: float(bool(bits & mask)) for field, mask in REASONS.items()}
+
+
+MEAN_S = 1.0
+"""NVML's power usage, and what nvidia-smi and DCGM show of it, is a mean of this long from Ampere on (GA100 left out);
+a file does not say of which card it is, so it is taken for one."""
 
 
 class Meter(Protocol):

@@ -7,10 +7,10 @@ import re
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from phasewise.hardware.power.base import Device, Reading, Unreadable, held
+from phasewise.hardware.power.base import MEAN_S, Device, Reading, Unreadable, held
 
 NAME = "DCGM exporter"
 
@@ -85,6 +85,7 @@ class DcgmMeter:
                 uuid=uuid,
                 meter=NAME,
                 watts_are="as DCGM last collected them",
+                averages_s=averages_s(found),
                 counter="DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION" if (gpu, uuid) in counted else "",
             )
             for gpu, uuid in self._gpus
@@ -142,6 +143,11 @@ def readings(found: list[Sample], gpus: list[tuple[int, str]], at: float) -> lis
             name, factor = FIELDS[one.field]
             kept.setdefault(name, one.value * factor)
     return [Reading(at=at, device=i, **values[gpu]) for i, gpu in enumerate(gpus) if values[gpu]]
+
+
+def averages_s(found: Iterable[Sample]) -> float:
+    """What the watts of these samples are a mean of, seconds."""
+    return 0.0 if any(one.field == "DCGM_FI_DEV_POWER_USAGE_INSTANT" for one in found) else MEAN_S
 
 
 def _reads(field: str) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-from phasewise.hardware.power.base import Device, Reading, Unreadable, held
+from phasewise.hardware.power.base import MEAN_S, Device, Reading, Unreadable, held
 
 NAME = "NVML"
 
@@ -97,6 +97,7 @@ class NvmlMeter:
             uuid=_text(ask(nvml.nvmlDeviceGetUUID, handle)),
             meter=NAME,
             watts_are="instantaneous" if self._instant[index] else "mean of the last second, or instantaneous (driver)",
+            averages_s=0.0 if self._instant[index] else MEAN_S,
             counter="nvmlDeviceGetTotalEnergyConsumption" if counter else "",
             highest_sm_hz=_scaled(ask(nvml.nvmlDeviceGetMaxClockInfo, handle, nvml.NVML_CLOCK_SM), 1e6),
             notes=("MIG is on: its figures are of the whole card, with what its other slices do.",) if sliced else (),

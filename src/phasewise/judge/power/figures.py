@@ -10,7 +10,7 @@ import numpy as np
 
 from phasewise.judge.power import energy
 from phasewise.judge.power.energy import Counter
-from phasewise.judge.power.windows import Chosen, Window, inside
+from phasewise.judge.power.windows import Chosen, Window, covers, inside
 from phasewise.observe.telemetry.series import Floats, Series
 from phasewise.record.power import DevicePower, PhasePower, PowerPhase
 from phasewise.record.quantity import Provenance, Quantity
@@ -22,6 +22,13 @@ AGREE = 0.1
 _NORMAL = 1.96
 
 
+class Joules(NamedTuple):
+    """Energy of one window by its two witnesses; None where one cannot tell."""
+
+    counted: float | None
+    sampled: float | None
+
+
 class Metering(NamedTuple):
     """One device: its readings with watts, its counter, whether the watts are the counter's own, and who says so."""
 
@@ -31,17 +38,32 @@ class Metering(NamedTuple):
     provenance: Provenance
 
     @property
-    def counted_apart(self) -> bool:
-        """Whether counter and readings are two witnesses."""
-        return self.counter is not None and not self.derived
+    def averages_s(self) -> float:
+        """What each of its watts is a mean of."""
+        return 0.0 if self.derived else self.series.device.averages_s
+
+    def joules(self, window: Window) -> Joules:
+        """Its energy in a window; watts that are a mean of a while count from that long after its begin on."""
+        begin, end, series = window.begin + self.averages_s, window.end, self.series
+        length = window.end - window.begin
+        sampled = energy.integral(series.time, series.watts, begin, end) if covers(series, begin, end) else None
+        return Joules(
+            self.counter.between(window.begin, window.end) if self.counter else None,
+            None if sampled is None else sampled * length / (end - begin),
+        )
+
+    def measures(self, window: Window) -> bool:
+        """Whether either witness tells the energy of a window."""
+        return self.joules(window) != Joules(None, None)
 
 
 class _Energy(NamedTuple):
-    """Joules of each window, by what counts, and in all by counter and by readings."""
+    """Joules of each window, by what counts; in all by counter and by readings; and of the windows that both tell."""
 
     windows: Floats
     counted: float | None
     sampled: float | None
+    both: tuple[float, float]
 
 
 def metering(series: Series, provenance: Provenance) -> Metering:
@@ -64,8 +86,6 @@ def phase_power(phase: PowerPhase, chosen: Chosen, devices: Sequence[Metering], 
     ]
     tokens = None if any(window.tokens is None for window in windows) else sum(w.tokens or 0 for w in windows)
     how = "energy counter" if counted is not None and math.isclose(counted, joules) else "integral of the readings"
-    if counted is not None and devices[0].derived:
-        sampled = None
     together = np.sum([one.windows for one in each], axis=0) / lengths
     limits = [_limit(device, windows) for device in devices]
     net = None if idle_w is None else joules - idle_w * seconds
@@ -85,12 +105,12 @@ def phase_power(phase: PowerPhase, chosen: Chosen, devices: Sequence[Metering], 
         left_out=chosen.left_out,
         readings=min(len(inside(device.series, windows).time) for device in devices),
         watts=Quantity(value=watts.value, unit="W", provenance=provenance, source=watts.source, low=low, high=high),
-        p95=_p95([device.series for device in devices], windows, provenance),
+        p95=_p95(devices, windows, provenance),
         share=quantity(watts.value / limit, "1", "of the enforced power limit") if limit else None,
         joules=quantity(joules, "J", how),
         counted=None if counted is None else quantity(counted, "J", "energy counter"),
         sampled=None if sampled is None else quantity(sampled, "J", "trapezoid over the readings"),
-        differ=counted / sampled - 1 if counted is not None and sampled else None,
+        differ=_differ(each),
         net=None if net is None else quantity(net, "J", f"{how}, idle power taken off"),
         tokens=tokens,
         per_token=quantity(joules / tokens, "J/token", how) if tokens else None,
@@ -101,17 +121,25 @@ def phase_power(phase: PowerPhase, chosen: Chosen, devices: Sequence[Metering], 
     )
 
 
+def _differ(each: Sequence[_Energy]) -> float | None:
+    """Counted over sampled, less 1, where both tell."""
+    counted, sampled = sum(one.both[0] for one in each), sum(one.both[1] for one in each)
+    return counted / sampled - 1 if sampled > 0 else None
+
+
 def _energy(device: Metering, windows: Sequence[Window]) -> _Energy:
-    series = device.series
-    sampled = [energy.integral(series.time, series.watts, w.begin, w.end) for w in windows]
-    counted = [device.counter.between(w.begin, w.end) if device.counter else None for w in windows]
-    by_readings, by_counter = _sum(sampled), _sum(counted)
-    use = counted if by_counter is not None and _agree(by_counter, by_readings, device.counted_apart) else sampled
-    return _Energy(np.array([0.0 if one is None else one for one in use]), by_counter, by_readings)
-
-
-def _agree(counted: float, sampled: float | None, apart: bool) -> bool:
-    return not apart or not sampled or abs(counted / sampled - 1) <= AGREE
+    found = [device.joules(window) for window in windows]
+    pairs = [(c, r) for c, r in found if c is not None and r is not None]
+    both = sum(c for c, _ in pairs), sum(r for _, r in pairs)
+    trusted = device.derived or both[1] <= 0 or abs(both[0] / both[1] - 1) <= AGREE
+    order = [(c, r) if trusted else (r, c) for c, r in found]
+    use = [first if first is not None else second for first, second in order]
+    return _Energy(
+        np.array([0.0 if one is None else one for one in use]),
+        _sum([one.counted for one in found]),
+        None if device.derived else _sum([one.sampled for one in found]),
+        (0.0, 0.0) if device.derived else both,
+    )
 
 
 def _device(device: Metering, windows: Sequence[Window], joules: float, seconds: float) -> DevicePower:
@@ -129,7 +157,7 @@ def _device(device: Metering, windows: Sequence[Window], joules: float, seconds:
 
     return DevicePower(
         watts=Quantity(value=watts, unit="W", provenance=device.provenance, source="energy over time"),
-        p95=_p95([device.series], windows, device.provenance),
+        p95=_p95([device], windows, device.provenance),
         share=Quantity(value=watts / limit, unit="1", provenance=device.provenance, source="of its enforced limit")
         if limit
         else None,
@@ -153,12 +181,12 @@ def _limit(device: Metering, windows: Sequence[Window]) -> float | None:
     return limit_of(inside(device.series, windows))
 
 
-def _p95(series: Sequence[Series], windows: Sequence[Window], provenance: Provenance) -> Quantity | None:
+def _p95(devices: Sequence[Metering], windows: Sequence[Window], provenance: Provenance) -> Quantity | None:
     """Of all devices together, at the times of the first one's readings."""
-    at = inside(series[0], windows).time
+    at = inside(devices[0].series, windows, max(device.averages_s for device in devices)).time
     if len(at) < 2:
         return None
-    together = np.sum([np.interp(at, one.time, one.watts) for one in series], axis=0)
+    together = np.sum([np.interp(at, one.series.time, one.series.watts) for one in devices], axis=0)
     value = float(np.percentile(together, 95))
     return Quantity(value=value, unit="W", provenance=provenance, source=f"95th percentile of {len(at):,} readings")
 

@@ -66,8 +66,7 @@ def judge(
         )
         return Power(missing={"run": why}, how=how, boundary=joined.boundary)
     baseline = idle([device.series for device in took], first, last, provenance)
-    fresh = max(_fresh(device) for device in took)
-    phases, checks, missing = _phases(took, joined, baseline, fresh)
+    phases, checks, missing = _phases(took, joined, baseline)
     checks += list(run_checks(phases, took, joined.busy))
     return Power(
         devices=tuple(_metered(device, sources[id(device)], provenance) for device in took),
@@ -84,19 +83,20 @@ def judge(
 
 
 def _phases(
-    devices: list[Metering], joined: Joined, baseline: Idle, fresh: float
+    devices: list[Metering], joined: Joined, baseline: Idle
 ) -> tuple[dict[PowerPhase, PhasePower], list[Check], dict[str, str]]:
     phases: dict[PowerPhase, PhasePower] = {}
     checks: list[Check] = []
     missing: dict[str, str] = {}
     begins = [begin for begin, _ in joined.busy]
+    shortest = max(_least(device) for device in devices)
     for phase in get_args(PowerPhase):
-        windows = merged([span for span in joined.spans if span.phase == phase], least(fresh), begins)
+        windows = merged([span for span in joined.spans if span.phase == phase], shortest, begins)
         if not windows:
             continue
-        found = chosen(windows, [device.series for device in devices], least(fresh))
+        found = chosen(windows, shortest, lambda window: all(device.measures(window) for device in devices))
         if not found.windows:
-            missing[phase] = f"{found.left_out} {_cure(windows, fresh)}"
+            missing[phase] = f"{found.left_out} {_cure(windows, devices)}"
             continue
         figures = phase_power(phase, found, devices, baseline.watts.value if baseline.watts else None)
         phases[phase] = msgspec.structs.replace(figures, text=text(figures))
@@ -105,10 +105,18 @@ def _phases(
     return phases, checks, missing
 
 
-def _cure(windows: Sequence[Window], fresh: float) -> str:
+def _least(device: Metering) -> float:
+    """The shortest window that a device tells of: by its counter, else by its watts."""
+    return least(_fresh(device), 0.0 if device.counter is not None else device.averages_s)
+
+
+def _cure(windows: Sequence[Window], devices: Sequence[Metering]) -> str:
+    slowest = max(devices, key=_least)
+    if slowest.counter is None and slowest.averages_s > 0:
+        return "Its watts are means of a second: record power.draw.instant, or let longer requests run."
+    if _fresh(slowest) > 0.1:
+        return f"Read more often than every {_fresh(slowest):.3g} s (nvidia-smi -lms 50), or let longer requests run."
     longest = max(window.end - window.begin for window in windows)
-    if fresh > 0.1:
-        return f"Read more often than every {fresh:.3g} s (nvidia-smi -lms 50), or let longer requests run."
     return f"The longest is {longest:.3g} s: let longer requests, or more of them one after another, run."
 
 

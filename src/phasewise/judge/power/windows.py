@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -87,15 +87,18 @@ def _any_in(starts: Floats, since: float, until: float) -> bool:
     return bool(high > low)
 
 
-def least(fresh_s: float) -> float:
-    """The shortest window that readings with a new value every ``fresh_s`` can measure, seconds."""
-    return max(LEAST_S, READINGS * fresh_s)
+def least(fresh_s: float, averages_s: float = 0.0) -> float:
+    """The shortest window that can be measured, seconds, where values are new every ``fresh_s``.
+
+    A mean over ``averages_s`` is of the window alone only from that long after its begin on.
+    """
+    return max(LEAST_S, averages_s + READINGS * fresh_s)
 
 
-def chosen(windows: Sequence[Window], series: Sequence[Series], least: float) -> Chosen:
-    """Those that are at least ``least`` long and covered by all of ``series``."""
+def chosen(windows: Sequence[Window], least: float, measured: Callable[[Window], bool]) -> Chosen:
+    """Those that are at least ``least`` long and that are ``measured`` throughout."""
     long = [window for window in windows if window.end - window.begin >= least]
-    kept = [window for window in long if all(covers(one, window.begin, window.end) for one in series)]
+    kept = [window for window in long if measured(window)]
     reasons = []
     if len(long) < len(windows):
         reasons.append(f"{len(windows) - len(long):,} shorter than {least:.3g} s")
@@ -117,9 +120,9 @@ def covers(series: Series, begin: float, end: float) -> bool:
     return bool(np.max(np.diff(around)) <= _GAP * series.every_s)
 
 
-def inside(series: Series, windows: Sequence[Window]) -> Series:
-    """The readings that lie in ``windows``."""
+def inside(series: Series, windows: Sequence[Window], after: float = 0.0) -> Series:
+    """The readings that lie in ``windows``, from ``after`` seconds on in each."""
     kept = np.zeros(len(series.time), dtype=bool)
     for window in windows:
-        kept |= (series.time >= window.begin) & (series.time <= window.end)
+        kept |= (series.time >= window.begin + after) & (series.time <= window.end)
     return series._replace(time=series.time[kept], **{name: getattr(series, name)[kept] for name in series._fields[2:]})

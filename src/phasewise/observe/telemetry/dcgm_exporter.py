@@ -7,11 +7,14 @@ one (``# 2026-11-30T14:30:00Z``, ``1796049000``).
 from __future__ import annotations
 
 from phasewise.hardware.power import dcgm
+from phasewise.hardware.power.base import MEAN_S
 from phasewise.observe.telemetry.rows import Clock, Row, Rows, Unusable
 from phasewise.observe.telemetry.series import FIELDS
 from phasewise.observe.telemetry.times import Moment, moment
 
 FORM = "DCGM exporter's pages"
+
+_INSTANT = ("DCGM_FI_DEV_POWER_USAGE_INSTANT{", "DCGM_FI_DEV_BOARD_POWER_RAW_WATTS{")
 
 
 def sniff(lines: list[str]) -> bool:
@@ -56,7 +59,9 @@ def read(lines: list[str]) -> Rows:
         raise Unusable("shows no GPU's power: let the exporter collect DCGM_FI_DEV_POWER_USAGE.")
     if len(clocks) > 1:
         raise Unusable("has pages with a time and pages without: leave out those without.")
-    return Rows(rows, clocks.pop(), "as DCGM last collected them", "DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION")
+    instant = any(line.startswith(_INSTANT) for line in lines)
+    counter = "DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION"
+    return Rows(rows, clocks.pop(), "as DCGM last collected them", counter, 0.0 if instant else MEAN_S)
 
 
 def _page(page: list[dcgm.Sample], when: Moment | None, number: int, rows: list[Row]) -> Clock:

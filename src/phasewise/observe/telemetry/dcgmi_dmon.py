@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 
-from phasewise.hardware.power.base import held
+from phasewise.hardware.power.base import MEAN_S, held
 from phasewise.observe.telemetry.rows import Clock, Row, Rows, Unusable, number
 from phasewise.observe.telemetry.times import Moment, moment
 
@@ -70,7 +70,8 @@ def read(lines: list[str]) -> Rows:
     if len(clocks) > 1:
         raise Unusable("has rows with a time and rows without: leave out those without.")
     notes = (f"{damaged:,} rows are cut off or damaged and are left out.",) if damaged else ()
-    return Rows(rows, clocks.pop(), "as DCGM last collected them", "DCGM's TOTEC", notes)
+    averages = 0.0 if any("POWINST" in _names(line) for line in lines) else MEAN_S
+    return Rows(rows, clocks.pop(), "as DCGM last collected them", "DCGM's TOTEC", averages, notes)
 
 
 def _names(line: str) -> list[str]:

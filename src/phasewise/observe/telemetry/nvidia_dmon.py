@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from phasewise.hardware.power.base import MEAN_S
 from phasewise.observe.telemetry import text
 from phasewise.observe.telemetry.rows import Clock, Row, Rows, Unusable, number
 from phasewise.observe.telemetry.times import moment
@@ -70,7 +71,7 @@ def read(lines: list[str]) -> Rows:
         raise Unusable("has rows with a time and rows without: leave out those without.")
     left = f"{damaged:,} of {damaged + len(rows):,} rows are cut off or damaged and are left out."
     notes = (left,) if damaged else ()
-    return Rows(rows, clocks.pop(), watts_are="as dmon says it, whole watts", notes=notes)
+    return Rows(rows, clocks.pop(), watts_are="as dmon says it, whole watts", averages_s=MEAN_S, notes=notes)
 
 
 def _names(line: str) -> list[str]:

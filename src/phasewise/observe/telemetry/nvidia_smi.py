@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from phasewise.hardware.power.base import held
+from phasewise.hardware.power.base import MEAN_S, held
 from phasewise.observe.telemetry import table, text
 from phasewise.observe.telemetry.rows import Rows
 from phasewise.observe.telemetry.table import Column, Form
@@ -56,7 +56,7 @@ def read(lines: list[str]) -> Rows:
     header = next(line for line in lines if _is_header(line)).lower()
     instant = "power.draw.instant" in header
     are = "instantaneous" if instant else "as power.draw says it (from Ampere on the mean of a second)"
-    return found._replace(watts_are=are, counter="total_energy_consumption")
+    return found._replace(watts_are=are, counter="total_energy_consumption", averages_s=0.0 if instant else MEAN_S)
 
 
 def _is_header(line: str) -> bool:

@@ -22,12 +22,16 @@ class Row(NamedTuple):
 
 
 class Rows(NamedTuple):
-    """A file's rows in their order, its clock, what its watts mean, and what was left out, a sentence each."""
+    """A file's rows in their order, its clock, what its watts mean, and what was left out, a sentence each.
+
+    ``averages_s`` and ``counter`` are as of a Device.
+    """
 
     rows: list[Row]
     clock: Clock
     watts_are: str = ""
     counter: str = ""
+    averages_s: float = 0.0
     notes: tuple[str, ...] = ()
 
 

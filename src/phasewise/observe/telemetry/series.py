@@ -80,6 +80,7 @@ def of_rows(read: Rows, form: str) -> tuple[Series, ...]:
             uuid=next((row.uuid for row in own if row.uuid), ""),
             meter=form,
             watts_are=read.watts_are,
+            averages_s=read.averages_s,
             counter=read.counter if np.isfinite(columns["joules"]).any() else "",
         )
         found.append(Series(device, np.array([row.at for row in own]), **columns))
