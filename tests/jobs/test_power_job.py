@@ -213,6 +213,11 @@ def test_what_cannot_be_joined_is_one_sentence(planted: tuple[Run, Path], tmp_pa
         jobs.power(options(older, file), nothing)
     with pytest.raises(UsageError, match=r"holds no power .*--telemetry FILE"):
         jobs.power(jobs.Options(inputs=(older,)), nothing)
+    other = tmp_path / "other"
+    other.mkdir()
+    save(msgspec.structs.replace(run, observation=None), other)
+    with pytest.raises(UsageError, match="no run of phasewise profile"):
+        jobs.power(options(other, file), nothing)
     bare = tmp_path / "bare"
     bare.mkdir()
     save(run, bare)

@@ -187,6 +187,8 @@ def _what(inputs: Sequence[Path], progress: Progress) -> _What:
 
 def _of_run(path: Path) -> _What:
     run, folder = load(path), path if path.is_dir() else path.parent
+    if run.observation is None:
+        raise UsageError(f"{path} is no run of phasewise profile: telemetry is joined to one, or to traces.")
     if run.envelope.zero is None:
         raise UsageError(f"{path} does not say when its requests were sent: make it again with this phasewise.")
     found = _rows(folder / REQUESTS)
