@@ -22,6 +22,8 @@ class Marks:
     def __init__(self, logger: logging.Logger) -> None:
         self._steps = Steps(logger)
         self._prompts: dict[str, int] = {}
+        self._due: dict[str, int] = {}
+        """Tokens that a request must compute before it decodes: its prompt, after preemption its answer so far too."""
 
     def begin(self, scheduled: Any) -> None:
         """A step of vLLM's ``SchedulerOutput`` begins."""
@@ -36,15 +38,15 @@ class Marks:
         """Note the prompt lengths of the requests that come, also when nobody listens: somebody may, later."""
         for done in scheduled.finished_req_ids:
             self._prompts.pop(done, None)
+            self._due.pop(done, None)
         for new in scheduled.scheduled_new_reqs:
-            self._prompts[new.req_id] = _prompt(new)
+            self._prompts[new.req_id] = self._due[new.req_id] = _prompt(new)
         cached = scheduled.scheduled_cached_reqs
         if cached.resumed_req_ids:
-            # Preempted before: what it had answered is computed again together with the prompt.
             for name, answered in zip(cached.req_ids, cached.num_output_tokens, strict=True):
                 if name in cached.resumed_req_ids:
                     known = cached.all_token_ids.get(name)
-                    self._prompts[name] = len(known) if known else self._prompts[name] + answered
+                    self._due[name] = len(known) if known else self._prompts[name] + answered
 
     def _name(self, scheduled: Any) -> str | None:
         cached = scheduled.scheduled_cached_reqs
@@ -54,7 +56,7 @@ class Marks:
         prefill, decode, speculative = [], [], False
         for name, tokens in scheduled.num_scheduled_tokens.items():
             past = computed[name]
-            if past < self._prompts[name]:
+            if past < self._due[name]:
                 prefill.append((tokens, past + tokens))
             else:
                 decode.append((tokens, past + tokens))
@@ -63,7 +65,7 @@ class Marks:
 
 
 def _prompt(new: Any) -> int:
-    """Tokens that a request new to the worker must compute before it decodes, those found in the cache included.
+    """Tokens of a request that is new to the worker, those found in the cache included.
 
     The second model runner gets resumed requests as new ones: its ``prefill_token_ids`` hold their answers as well.
     """
