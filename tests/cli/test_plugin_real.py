@@ -22,6 +22,7 @@ from cli_run import phasewise
 from test_servers_real import free_port, serving
 
 from engines_python import ROOT, environment, python
+from vllm_oracle import expected
 
 PROFILER = {
     "profiler": "torch",
@@ -109,7 +110,7 @@ def engine(
     lent = home / "lent"
     lent.mkdir()
     variables = environment(lent)
-    variables["PYTHONPATH"] += f":{installed(home / 'installed')}"
+    variables["PYTHONPATH"] += f":{installed(home / 'installed')}:{ROOT / 'tests'}"
     variables |= {"PHASEWISE_MARK": "1", "ORACLE_LOG": str(record), "VLLM_CPU_KVCACHE_SPACE": "1"}
     variables |= {"VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1", "VLLM_HOST_IP": "127.0.0.1"}
     config = PROFILER | {"torch_profiler_dir": str(traces)} | (profiler or {})
@@ -151,20 +152,6 @@ def bands(file: Path) -> list[str]:
     events = json.loads(text)["traceEvents"]
     ours = [e for e in events if e.get("cat") == "user_annotation" and e["name"].startswith("phasewise:")]
     return [e["name"] for e in sorted(ours, key=lambda e: float(e["ts"]))]
-
-
-def expected(rows: list[dict[str, Any]]) -> str:
-    """The band that a step of the scheduler's record must have."""
-    halves = []
-    for phase in ("prefill", "decode"):
-        mine = [(row["new"], row["context"]) for row in rows if row["phase"] == phase]
-        if mine:
-            halves.append(
-                f"{phase} requests={len(mine)} tokens={sum(q for q, _ in mine)} context={sum(k for _, k in mine)}"
-                f" squares={sum(q * q for q, _ in mine)} products={sum(q * k for q, k in mine)}"
-            )
-    drafted = any(row["drafts"] for row in rows)
-    return f"phasewise:step {' + '.join(halves)}{' speculative' if drafted else ''}"
 
 
 def agreed(seen: Seen) -> None:
@@ -286,3 +273,17 @@ def test_verified_drafts_are_speculative_decode(tmp_path: Path) -> None:
     assert any(not row["drafts"] for rows in seen.truth for row in rows if row["phase"] == "decode")
     document = by_trace(seen, tmp_path)
     assert any(step["speculative"] for step in document["steps"])
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_a_profiler_that_waits_and_stops_by_itself_gets_whole_steps(tmp_path: Path) -> None:
+    flags = (*UNCACHED, *CHUNKED, "--load-format", "dummy")
+    bounds = {"delay_iterations": 3, "max_iterations": 4}
+    with engine(tmp_path, tiny(tmp_path / "tiny"), *flags, profiler=bounds) as one:
+        one.ask(prompt(64, 9), 4)
+        seen = recorded(one, lambda one: [one.ask(prompt(30, 1), 12)["usage"]])
+    # The third step starts the profiler, and the fifth that it records is the one before which it stops.
+    assert seen.bands == [[expected(rows) for rows in seen.truth[2:6]]]
+    document = by_trace(seen, tmp_path)
+    assert all(step["kernels"] > 0 for step in document["steps"])

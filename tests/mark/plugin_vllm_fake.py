@@ -7,6 +7,8 @@ counts answers. `tests/cli/test_plugin_real.py` holds the same against the real 
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from types import SimpleNamespace
 from typing import Any
 
@@ -25,8 +27,8 @@ class WorkerWrapperBase:
         return self.worker.execute_model(scheduler_output)
 
 
-class Worker:
-    """Samples in a call of its own, as vLLM has done since 0.12; ``output`` is what executing gives."""
+class Plain:
+    """A worker that samples in a call of its own; ``output`` is what executing gives."""
 
     def __init__(self, output: Any = None, *, pools: bool = False) -> None:
         self.model_runner = SimpleNamespace(is_pooling_model=pools)
@@ -42,6 +44,22 @@ class Worker:
     def sample_tokens(self, grammar_output: Any) -> str:
         self.calls.append("sample")
         return "tokens"
+
+
+class Worker(Plain):
+    """One that comes to vLLM's own annotation before it executes; ``step`` is that of its profiler."""
+
+    def __init__(self, output: Any = None, *, pools: bool = False, step: Callable[[], None] = lambda: None) -> None:
+        super().__init__(output, pools=pools)
+        self.step = step
+
+    def annotate_profile(self, scheduler_output: Any) -> AbstractContextManager[None]:
+        self.step()
+        return nullcontext()
+
+    def execute_model(self, scheduler_output: Any) -> Any:
+        with self.annotate_profile(scheduler_output):
+            return super().execute_model(scheduler_output)
 
 
 def new(name: str, prompt: int, computed: int = 0, *, known: int | None = None, embedded: bool = False) -> Any:

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from mark_fakes import Log, profiler
-from plugin_vllm_fake import Life, Worker, WorkerWrapperBase, new, output
+from plugin_vllm_fake import Life, Plain, Worker, WorkerWrapperBase, new, output
 
 from phasewise.mark import vllm_plugin
 from phasewise.mark.engines.vllm import Marks, wrap
@@ -36,7 +36,7 @@ def names(log: Log) -> list[str]:
     return [name for what, name in log.told() if what == "enter"]
 
 
-def ran(wrapper: type[WorkerWrapperBase], *steps: Any, worker: Worker | None = None) -> WorkerWrapperBase:
+def ran(wrapper: type[WorkerWrapperBase], *steps: Any, worker: Plain | None = None) -> WorkerWrapperBase:
     one = wrapper(worker or Worker())
     for step in steps:
         if one.execute_model(step) is None:
@@ -53,6 +53,34 @@ def test_a_band_lasts_from_the_execution_to_the_sampled_tokens(wrapper: type[Wor
     assert one.worker.calls == ["execute", "sample"]
 
 
+@pytest.mark.parametrize("kind", [Plain, Worker])
+def test_each_step_has_one_band_whether_a_worker_annotates_or_not(
+    wrapper: type[WorkerWrapperBase], profiled: Log, kind: type[Plain]
+) -> None:
+    generated = [output({"a": 1}, cached={"a": (8 + at, 1 + at)}) for at in range(3)]
+    ran(wrapper, output({"a": 8}, (new("a", 8),)), *generated, worker=kind())
+    assert [what for what, _ in profiled.told()] == ["enter", "exit"] * 4
+    contexts = [found.decode.context for name in names(profiled)[1:] if (found := marks.read(name)) and found.decode]
+    assert contexts == [9, 10, 11]
+
+
+def test_a_profiler_that_starts_and_stops_within_a_call_gets_whole_steps(
+    wrapper: type[WorkerWrapperBase], monkeypatch: pytest.MonkeyPatch, log: Log
+) -> None:
+    """vLLM's own counts steps before it starts and until it stops, right before it would annotate one."""
+    count = iter(range(10))
+
+    def step() -> None:
+        running = 2 <= next(count) < 4
+        monkeypatch.setitem(sys.modules, "torch.autograd.profiler", profiler(log, on=running))
+
+    generated = [output({"a": 1}, cached={"a": (8 + at, 1 + at)}) for at in range(5)]
+    ran(wrapper, output({"a": 8}, (new("a", 8),)), *generated, worker=Worker(step=step))
+    contexts = [found.decode.context for name in names(log) if (found := marks.read(name)) and found.decode]
+    assert contexts == [10, 11]
+    assert [what for what, _ in log.told()] == ["enter", "exit"] * 2
+
+
 @pytest.mark.parametrize("worker", [Worker("output"), Worker(None, pools=True)])
 def test_a_band_ends_at_once_where_nothing_is_sampled_later(
     wrapper: type[WorkerWrapperBase], profiled: Log, worker: Worker
@@ -63,10 +91,10 @@ def test_a_band_ends_at_once_where_nothing_is_sampled_later(
 
 
 def test_a_worker_without_a_call_for_sampling(wrapper: type[WorkerWrapperBase], profiled: Log) -> None:
-    class Older:
+    class Oldest:
         def execute_model(self, scheduler_output: Any) -> None: ...
 
-    assert wrapper(Older()).execute_model(output({"a": 8}, (new("a", 8),))) is None
+    assert wrapper(Oldest()).execute_model(output({"a": 8}, (new("a", 8),))) is None
     assert profiled.told() == [("enter", PROMPT), ("exit", PROMPT)]
 
 

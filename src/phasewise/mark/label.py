@@ -13,6 +13,7 @@ A packed batch is judged request by request, and is mixed when it holds both.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import mul
 from typing import NamedTuple
 
 from phasewise.mark.call import Call
@@ -113,10 +114,11 @@ def summed(rows: Sequence[tuple[int, int]]) -> Tokens | None:
     """The counts of requests with q new tokens and a context of k each, given as (q, k); None without any."""
     if not rows:
         return None
-    tokens = context = squares = products = 0
-    for q, k in rows:
-        tokens += q
-        context += k
-        squares += q * q
-        products += q * k
-    return Tokens(requests=len(rows), tokens=tokens, context=context, squares=squares, products=products)
+    new, context = zip(*rows, strict=True)
+    return Tokens(
+        requests=len(rows),
+        tokens=sum(new),
+        context=sum(context),
+        squares=sum(map(mul, new, new)),
+        products=sum(map(mul, new, context)),
+    )

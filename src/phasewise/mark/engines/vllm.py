@@ -24,11 +24,24 @@ class Marks:
         self._prompts: dict[str, int] = {}
         self._due: dict[str, int] = {}
         """Tokens that a request must compute before it decodes: its prompt, after preemption its answer so far too."""
+        self._asked = False
 
     def begin(self, scheduled: Any) -> None:
         """A step of vLLM's ``SchedulerOutput`` begins."""
+        self._steps.close()
         self._steps.attempt(self._remember, scheduled)
-        self._steps.open(lambda: self._name(scheduled))
+        if not self._asked:
+            self._steps.open(lambda: self._name(scheduled))
+
+    def annotated(self, scheduled: Any) -> None:
+        """Its worker comes to its own annotation.
+
+        A profiler with a number of steps to wait or to record starts and stops right before it. So a worker that was
+        once seen to come here is not marked before it does.
+        """
+        if self._asked:
+            self._steps.open(lambda: self._name(scheduled))
+        self._asked = True
 
     def end(self) -> None:
         """The step is over."""
@@ -49,18 +62,15 @@ class Marks:
                     self._due[name] = len(known) if known else self._prompts[name] + answered
 
     def _name(self, scheduled: Any) -> str | None:
-        cached = scheduled.scheduled_cached_reqs
+        cached, due = scheduled.scheduled_cached_reqs, self._due
         computed = dict(zip(cached.req_ids, cached.num_computed_tokens, strict=True))
         computed.update((new.req_id, new.num_computed_tokens) for new in scheduled.scheduled_new_reqs)
-        drafts = scheduled.scheduled_spec_decode_tokens
-        prefill, decode, speculative = [], [], False
+        prefill: list[tuple[int, int]] = []
+        decode: list[tuple[int, int]] = []
         for name, tokens in scheduled.num_scheduled_tokens.items():
             past = computed[name]
-            if past < self._due[name]:
-                prefill.append((tokens, past + tokens))
-            else:
-                decode.append((tokens, past + tokens))
-                speculative = speculative or tokens > 1 or bool(drafts.get(name))
+            (prefill if past < due[name] else decode).append((tokens, past + tokens))
+        speculative = any(tokens > 1 for tokens, _ in decode)
         return named(prefill, decode, speculative=speculative)
 
 
@@ -87,13 +97,13 @@ def wrap(wrapper: Any, logger: logging.Logger) -> None:
 
     @functools.wraps(execute)
     def execute_model(self: Any, scheduler_output: Any, *args: Any, **kwargs: Any) -> Any:
-        marks = _of(self, logger)
+        marks = _of(self.worker, logger)
         marks.begin(scheduler_output)
         sampled = True
         try:
             output = execute(self, scheduler_output, *args, **kwargs)
             # None: sample_tokens() follows, which still belongs to the step. Poolers never sample.
-            sampled = output is not None or not _samples(self)
+            sampled = output is not None or not _samples(self.worker)
             return output
         finally:
             if sampled:
@@ -105,7 +115,7 @@ def wrap(wrapper: Any, logger: logging.Logger) -> None:
         try:
             return sample(self, *args, **kwargs)
         finally:
-            _of(self, logger).end()
+            _of(self.worker, logger).end()
 
     setattr(wrapper, _STATE, None)
     wrapper.execute_model = execute_model
@@ -121,7 +131,7 @@ def _wrap_ray(wrapper: Any, logger: logging.Logger) -> None:
 
     @functools.wraps(execute)
     def execute_model_ray(self: Any, given: Any, *args: Any, **kwargs: Any) -> Any:
-        marks = _of(self, logger)
+        marks = _of(self.worker, logger)
         marks.begin(given[0])
         try:
             return execute(self, given, *args, **kwargs)
@@ -131,11 +141,29 @@ def _wrap_ray(wrapper: Any, logger: logging.Logger) -> None:
     wrapper.execute_model_ray = execute_model_ray
 
 
-def _of(wrapper: Any, logger: logging.Logger) -> Marks:
-    marks: Marks | None = wrapper.__dict__.get(_STATE)
+def _of(worker: Any, logger: logging.Logger) -> Marks:
+    marks: Marks | None = vars(worker).get(_STATE)
     if marks is None:
-        marks = wrapper.__dict__[_STATE] = Marks(logger)
+        marks = vars(worker)[_STATE] = Marks(logger)
+        _wrap_annotation(type(worker))
     return marks
+
+
+def _wrap_annotation(kind: Any) -> None:
+    """Have the workers of a class tell their marks when they come to vLLM's own annotation, where they have one."""
+    annotate: Callable[..., Any] | None = getattr(kind, "annotate_profile", None)
+    if annotate is None or hasattr(annotate, _STATE):
+        return
+
+    @functools.wraps(annotate)
+    def annotate_profile(self: Any, scheduler_output: Any, *args: Any, **kwargs: Any) -> Any:
+        context = annotate(self, scheduler_output, *args, **kwargs)
+        if (marks := vars(self).get(_STATE)) is not None:
+            marks.annotated(scheduler_output)
+        return context
+
+    setattr(annotate_profile, _STATE, True)
+    kind.annotate_profile = annotate_profile
 
 
 def _sample(wrapper: Any, *args: Any, **kwargs: Any) -> Any:
@@ -143,7 +171,6 @@ def _sample(wrapper: Any, *args: Any, **kwargs: Any) -> Any:
     return wrapper.worker.sample_tokens(*args, **kwargs)
 
 
-def _samples(wrapper: Any) -> bool:
-    worker = getattr(wrapper, "worker", None)
+def _samples(worker: Any) -> bool:
     pools = getattr(getattr(worker, "model_runner", None), "is_pooling_model", False)
     return hasattr(worker, "sample_tokens") and not pools

@@ -35,7 +35,7 @@ def register() -> None:
 
 
 def _row(request: Any, new: int, output: Any) -> dict[str, Any]:
-    name, drafts = request.request_id, output.scheduled_spec_decode_tokens.get(name_of(request), ())
+    name = request.request_id
     # schedule() has counted this step's tokens as computed already.
     before = request.num_computed_tokens - new
     generates = _generating.get(name) == request.num_preemptions
@@ -46,10 +46,21 @@ def _row(request: Any, new: int, output: Any) -> dict[str, Any]:
         "phase": "decode" if generates else "prefill",
         "new": new,
         "context": before + new,
-        "drafts": len(drafts),
+        "drafts": len(output.scheduled_spec_decode_tokens.get(name, ())),
         "preemptions": request.num_preemptions,
     }
 
 
-def name_of(request: Any) -> str:
-    return str(request.request_id)
+def expected(rows: list[dict[str, Any]]) -> str:
+    """The band that a step of this record must have."""
+    halves = []
+    for phase in ("prefill", "decode"):
+        mine = [(row["new"], row["context"]) for row in rows if row["phase"] == phase]
+        if mine:
+            halves.append(
+                f"{phase} requests={len(mine)} tokens={sum(q for q, _ in mine)} context={sum(k for _, k in mine)}"
+                f" squares={sum(q * q for q, _ in mine)} products={sum(q * k for q, k in mine)}"
+            )
+    # vLLM pads a prompt of which one token is left with drafts that nobody made: that is no verify step.
+    drafted = any(row["drafts"] for row in rows if row["phase"] == "decode")
+    return f"phasewise:step {' + '.join(halves)}{' speculative' if drafted else ''}"
