@@ -169,7 +169,6 @@ def by_trace(seen: Seen, home: Path) -> dict[str, Any]:
     for rank in range(len(seen.files)):
         steps = [step for step in document["steps"] if step["rank"] == rank]
         assert [step["label"] for step in steps] == seen.bands[rank]
-        assert all(step["gpu_time_s"] >= 0 for step in steps)
     return document
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import importlib
 import logging
+import os
+import subprocess
 import sys
 import tomllib
 import types
@@ -336,9 +337,19 @@ def test_another_vllm_is_one_warning(
     assert "not one that it can mark" in caplog.text
 
 
-def test_the_declared_entry_points_are_there_and_import_little() -> None:
+def test_the_declared_entry_points_import_little_and_do_nothing_without_the_switch() -> None:
     declared = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]["entry-points"]
     assert set(declared) == {"vllm.general_plugins", "sglang.srt.plugins"}
+    program = "import importlib, sys\n"
     for entries in declared.values():
         module, _, name = entries["phasewise"].partition(":")
-        assert callable(getattr(importlib.import_module(module), name))
+        program += f"importlib.import_module({module!r}).{name}()\n"
+    program += "print(*sorted(name for name in sys.modules if name.startswith(('phasewise', 'msgspec', 'numpy'))))"
+    variables = {key: value for key, value in os.environ.items() if key != "PHASEWISE_MARK"}
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=variables, check=True)
+    own = [
+        "phasewise",
+        "phasewise.mark",
+        *(f"phasewise.mark.{name}" for name in ("sglang_plugin", "switch", "vllm_plugin")),
+    ]
+    assert done.stdout.split() == own
