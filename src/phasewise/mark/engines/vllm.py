@@ -24,13 +24,13 @@ class Marks:
         self._prompts: dict[str, int] = {}
         self._due: dict[str, int] = {}
         """Tokens that a request must compute before it decodes: its prompt, after preemption its answer so far too."""
-        self._asked = False
+        self._annotates = False
 
     def begin(self, scheduled: Any) -> None:
         """A step of vLLM's ``SchedulerOutput`` begins."""
         self._steps.close()
         self._steps.attempt(self._remember, scheduled)
-        if not self._asked:
+        if not self._annotates:
             self._steps.open(lambda: self._name(scheduled))
 
     def annotated(self, scheduled: Any) -> None:
@@ -39,9 +39,9 @@ class Marks:
         A profiler with a number of steps to wait or to record starts and stops right before it. So a worker that was
         once seen to come here is not marked before it does.
         """
-        if self._asked:
+        if self._annotates:
             self._steps.open(lambda: self._name(scheduled))
-        self._asked = True
+        self._annotates = True
 
     def end(self) -> None:
         """The step is over."""
