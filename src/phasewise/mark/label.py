@@ -12,6 +12,8 @@ A packed batch is judged request by request, and is mixed when it holds both.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from operator import mul
 from typing import NamedTuple
 
 from phasewise.mark.call import Call
@@ -97,7 +99,7 @@ def _packed(call: Call) -> Label:
     rows = list(zip(call.new, call.context, strict=True))
     prompts = [(q, k) for q, k in rows if q > 1 or k == q]
     generations = [(q, k) for q, k in rows if q == 1 and k > q]
-    prefill, decode = _summed(prompts), _summed(generations)
+    prefill, decode = summed(prompts), summed(generations)
     phase: TracePhase = "mixed" if prefill and decode else "decode" if decode else "prefill" if prefill else "unknown"
     return Label(phase, prefill, decode)
 
@@ -105,16 +107,18 @@ def _packed(call: Call) -> Label:
 def _tokens(call: Call) -> Tokens:
     if call.new is None or call.context is None:
         return Tokens(requests=call.requests, tokens=call.tokens)
-    return _summed([(q, k) for q, k in zip(call.new, call.context, strict=True) if q]) or Tokens(requests=0, tokens=0)
+    return summed([(q, k) for q, k in zip(call.new, call.context, strict=True) if q]) or Tokens(requests=0, tokens=0)
 
 
-def _summed(rows: list[tuple[int, int]]) -> Tokens | None:
+def summed(rows: Sequence[tuple[int, int]]) -> Tokens | None:
+    """The counts of requests with q new tokens and a context of k each, given as (q, k); None without any."""
     if not rows:
         return None
-    tokens = context = squares = products = 0
-    for q, k in rows:
-        tokens += q
-        context += k
-        squares += q * q
-        products += q * k
-    return Tokens(requests=len(rows), tokens=tokens, context=context, squares=squares, products=products)
+    new, context = zip(*rows, strict=True)
+    return Tokens(
+        requests=len(rows),
+        tokens=sum(new),
+        context=sum(context),
+        squares=sum(map(mul, new, new)),
+        products=sum(map(mul, new, context)),
+    )
