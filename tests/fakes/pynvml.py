@@ -143,20 +143,9 @@ def _call(function: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(function)
     def called(*arguments: Any, **named: Any) -> Any:
-        if not _initialised:
+        if not _initialised and function.__name__ != "nvmlInit":
             raise NVMLError(NVML_ERROR_UNINITIALIZED)
-        name = function.__name__
-        _calls[name] = _calls.get(name, 0) + 1
-        fault = read(_path())["faults"].get(name, {})
-        device = arguments[0] if arguments else None
-        if isinstance(device, c_nvmlDevice):
-            if _about(device)["lost"]:
-                raise NVMLError(NVML_ERROR_GPU_IS_LOST)
-            if fault.get("gpu", device.index) != device.index:
-                fault = {}
-        nth = _calls[name] - fault.get("skip", 0)
-        if nth < 1 or nth > fault.get("times", sys.maxsize):
-            fault = {}
+        fault = _fault(function.__name__, arguments[0] if arguments else None)
         time.sleep(fault.get("sleep_s", 0))
         _hang(fault, "before")
         if "error" in fault:
@@ -166,6 +155,21 @@ def _call(function: Callable[..., Any]) -> Callable[..., Any]:
         return answer
 
     return called
+
+
+def _fault(name: str, device: Any) -> dict[str, Any]:
+    """What is planted for this call."""
+    if not os.environ.get("FAKE_NVML"):
+        return {"error": NVML_ERROR_LIBRARY_NOT_FOUND}
+    fault: dict[str, Any] = read(_path())["faults"].get(name, {})
+    _calls[name] = _calls.get(name, 0) + 1
+    if isinstance(device, c_nvmlDevice):
+        if _about(device)["lost"]:
+            raise NVMLError(NVML_ERROR_GPU_IS_LOST)
+        if fault.get("gpu", device.index) != device.index:
+            return {}
+    nth = _calls[name] - fault.get("skip", 0)
+    return fault if 1 <= nth <= fault.get("times", sys.maxsize) else {}
 
 
 def _hang(fault: dict[str, Any], when: str) -> None:
@@ -233,12 +237,9 @@ def _energy(device: c_nvmlDevice) -> int:
 # --- the functions ------------------------------------------------------------------------------------------------
 
 
+@_call
 def nvmlInit() -> None:
     global _initialised
-    if not os.environ.get("FAKE_NVML"):
-        raise NVMLError(NVML_ERROR_LIBRARY_NOT_FOUND)
-    if "error" in (fault := read(_path())["faults"].get("nvmlInit", {})):
-        raise NVMLError(fault["error"])
     _initialised += 1
 
 
