@@ -120,13 +120,14 @@ def held(cards: Sequence[Card], restored: Sequence[Back] | None) -> tuple[Held, 
 
 
 def _held(card: Card, back: Back | None) -> Held:
-    now = back.now if back else None
+    now, met = (back.now, back.met) if back else (None, None)
     trouble = back.trouble if back else f"{card}: that its limit was put back could not be read; see nvidia-smi."
     return Held(
         name=str(card),
         found=_watts(card.limit, "read before anything was set"),
         least=_watts(card.least, "allowed range"),
         most=_watts(card.most, "allowed range"),
+        met=None if met is None else _watts(met, "read right before it was put back"),
         restored=None if now is None else _watts(now, "read back after it was put back"),
         trouble=trouble,
     )

@@ -113,14 +113,19 @@ def _follows(slope: Quantity) -> Follows:
 
 
 def _words(slope: Quantity) -> str:
-    between = "" if slope.low is None or slope.high is None else f" ({slope.low:.2f} to {slope.high:.2f})"
+    between = "" if slope.low is None or slope.high is None else f" ({_two(slope.low)} to {_two(slope.high)})"
     said = {
         "clock": "follows the SM clock, as compute-bound work does: a cap that lowers the clock slows it as much",
         "memory": "does not follow the SM clock, as work that waits for memory or the host: a lower clock costs little",
         "both": "follows the SM clock in part",
         "undecided": "may or may not follow the SM clock: the requests scatter too much",
     }[_follows(slope)]
-    return f"{said}; slope {slope.value:.2f}{between}, where 1 is the clock and 0 is not"
+    return f"{said}; slope {_two(slope.value)}{between}, where 1 is the clock and 0 is not"
+
+
+def _two(value: float) -> str:
+    """Two decimals, and no minus before nothing."""
+    return f"{round(value, 2) + 0.0:.2f}"
 
 
 def _moved(usable: Sequence[Clocked]) -> tuple[str, ...]:

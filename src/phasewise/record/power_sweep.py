@@ -96,6 +96,7 @@ class Held(msgspec.Struct, frozen=True, kw_only=True):
         found: its limit before.
         least: of its allowed range.
         most: of its allowed range.
+        met: its limit right before it was put back; None when it could not be read.
         restored: its limit after; None when it could not be read.
         trouble: why it is not what it was; empty when it is.
     """
@@ -104,6 +105,7 @@ class Held(msgspec.Struct, frozen=True, kw_only=True):
     found: Quantity
     least: Quantity
     most: Quantity
+    met: Quantity | None = None
     restored: Quantity | None = None
     trouble: str = ""
 
