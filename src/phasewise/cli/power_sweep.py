@@ -29,7 +29,7 @@ def sweep(
     ] = None,
     caps: Annotated[
         str | None,
-        typer.Option("--caps", metavar="LIST", help="Caps of a card instead of --steps, e.g. 700W,500W,350W."),
+        typer.Option("--caps", metavar="LIST", help="Caps instead of --steps, e.g. 700W,500W,350W."),
     ] = None,
     steps: Annotated[
         int, typer.Option("--steps", min=2, max=100, help="Caps, from the limit found to the least that is allowed.")

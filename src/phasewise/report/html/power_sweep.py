@@ -77,9 +77,10 @@ def _series(phase: str, points: list[tuple[Cap, Quantity]], across: Linear, up: 
         )
         for cap, ratio in points
     ]
-    label = (
-        svg.text(places[0][0] + 9, places[0][1] + (14 if phase == "decode" else -6), phase, "tick") if places else ""
-    )
+    if not places:
+        return Markup("")
+    x, y = places[0]
+    label = svg.text(x + 9, y + (14 if phase == "decode" else -6), phase, "tick")
     return tag("g", svg.path(places, f"fit {phase}"), *dots, label)
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from phasewise.record.power_sweep import AtCap, Cap, Drawn, Held, PowerSweep, Slope
+from phasewise.record.power_sweep import AtCap, Cap, Drawn, Held, Knee, PowerSweep, Slope
 from phasewise.record.quantity import Quantity, measured
 from phasewise.record.run import Run
 from phasewise.report.json.leaves import Missing, document
 from phasewise.report.view import heading
 from phasewise.report.view import power_sweep as view
+from phasewise.units import Unit
 
 _NOT_MEASURED = Missing("it was not measured")
 _NO_LIMIT_SET = Missing("no limit was set: that needs --set-limits")
@@ -19,25 +20,16 @@ _NOT_TOLD = Missing("the driver does not say")
 def power_sweep(run: Run) -> dict[str, object]:
     """Everything that a power sweep found, every leaf in SI. Ends with the recap."""
     found = run.power_sweep or PowerSweep()
-    table = view.recap(run)
+    table, knee = view.recap(run), found.knee
     return document(
         {
             "schema": run.schema,
             "run": run.envelope,
             "status": run.envelope.status,
-            "verdict": {
-                "text": view.headline(run),
-                **{one.phase: {"answer": one.answer, "text": one.text} for one in found.verdicts},
-            },
+            "verdict": {"text": view.headline(run), "phases": _verdicts(found)},
             "notices": heading.notices(run),
             "caps": [_cap(cap) for cap in found.caps],
-            "knee": {
-                "limit_w": found.knee.limit or Missing("every cap costs decode more"),
-                "sure": found.knee.sure,
-                "text": found.knee.text,
-            }
-            if found.knee
-            else (_NOT_MEASURED if found.caps else _NO_LIMIT_SET),
+            "knee": _knee(knee) if knee else _NOT_MEASURED if found.caps else _NO_LIMIT_SET,
             "slopes": {slope.phase: _slope(slope) for slope in found.slopes},
             "cards": [_card(card) for card in found.cards],
             "notes": found.notes,
@@ -50,6 +42,14 @@ def power_sweep(run: Run) -> dict[str, object]:
 def restored(cards: Sequence[Held]) -> dict[str, object]:
     """The document of ``power restore --json``."""
     return document({"cards": [_card(card) for card in cards]})
+
+
+def _verdicts(found: PowerSweep) -> dict[str, object]:
+    return {one.phase: {"answer": one.answer, "text": one.text} for one in found.verdicts}
+
+
+def _knee(knee: Knee) -> dict[str, object]:
+    return {"limit_w": knee.limit or Missing("every cap costs decode more"), "sure": knee.sure, "text": knee.text}
 
 
 def _card(card: Held) -> dict[str, object]:
@@ -101,8 +101,8 @@ def _drawn(drawn: Drawn) -> dict[str, object]:
     }
 
 
-def _bare(value: float | None, unit: str, source: str) -> Quantity | Missing:
-    return _NOT_TOLD if value is None else measured(value, "W" if unit == "W" else "1", source)
+def _bare(value: float | None, unit: Unit, source: str) -> Quantity | Missing:
+    return _NOT_TOLD if value is None else measured(value, unit, source)
 
 
 def _slope(slope: Slope) -> dict[str, object]:

@@ -121,7 +121,7 @@ def put_back(cards: Sequence[Held]) -> Iterator[str]:
 
 def method(found: PowerSweep) -> Iterator[str]:
     """How it was obtained."""
-    yield "Each phase alone, one request at a time; times at the client, the driver's telemetry every 50 ms beside them."
+    yield "Each phase alone, one request at a time; times at the client, the driver's telemetry every 50 ms beside it."
     yield (
         "Watts, clock and reasons are those of the readings that lie in the phase's own requests; watts are of all "
         "cards, and energy is watts times the time of a token."
