@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -13,10 +14,10 @@ from phasewise.errors import UsageError
 
 def sweep(
     target: Annotated[
-        str | None,
+        list[str] | None,
         typer.Argument(
-            metavar="TARGET",
-            help="A server's URL on this machine, gguf:FILE or hf:DIR; none: the embedded engine.",
+            metavar="TARGET|RUN...",
+            help="A server's URL on this machine, or hf:DIR; or runs that were made with telemetry beside them.",
             show_default=False,
         ),
     ] = None,
@@ -54,14 +55,24 @@ def sweep(
 
     Example: sudo phasewise power sweep http://127.0.0.1:8000 --set-limits --gpus 0
     """
-    from phasewise.jobs.power_sweep import Options, power_sweep
+    from phasewise.jobs.power_sweep import Options, of_runs, power_sweep
     from phasewise.jobs.target import Connection
     from phasewise.record.run import RUNS
     from phasewise.report import show
     from phasewise.report.progress import bar
 
+    runs = _runs(target or [])
+    if runs and set_limits:
+        raise UsageError("--set-limits needs a running engine: name its URL instead of a run.")
+    if not target:
+        raise UsageError("name what to measure: http://127.0.0.1:8000, hf:DIR, or a run with telemetry beside it.")
+    put_back()
+    if runs:
+        made = of_runs(runs, out or RUNS)
+        unsaved = show.power_swept(made.run, made.folder, made.unsaved, as_json=as_json, full=full)
+        return 0 if not unsaved else say(unsaved, 3)
     options = Options(
-        target=target,
+        target=target[0],
         set_limits=set_limits,
         gpus=gpus,
         caps=_caps(caps),
@@ -74,7 +85,6 @@ def sweep(
         ),
         out=out or RUNS,
     )
-    put_back()
     with bar() as progress:
         done = power_sweep(options, progress)
     unsaved = show.power_swept(done.run, done.folder, done.unsaved, as_json=as_json, full=full)
@@ -106,6 +116,19 @@ def put_back() -> None:
 
         for sentence in sentences(cards):
             say(sentence, 0)
+
+
+def _runs(names: list[str]) -> list[Path]:
+    """``names`` as runs; none when the only one is a target.
+
+    Raises:
+        UsageError: several that are not all runs.
+    """
+    paths = [Path(name) for name in names if Path(name).exists()]
+    if len(names) > 1 and len(paths) < len(names):
+        other = next(name for name in names if not Path(name).exists())
+        raise UsageError(f"{other[:80]!r} is no run: name one target, or runs only.")
+    return paths
 
 
 def _caps(text: str | None) -> tuple[int, ...] | None:

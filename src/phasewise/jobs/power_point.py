@@ -60,6 +60,12 @@ def begin(engine: Engine, budget_s: float, prompt: int, progress: Callable[[str,
     return Point(began, isolation)
 
 
+def counts(point: Point) -> bool:
+    """Whether any request of it counts."""
+    rows = point.isolation.rows()
+    return any(windows(phase, rows, point.began) for phase in PHASES)
+
+
 def cap(point: Point, beside: Beside) -> Cap:
     """``point`` as one cap of the record, not yet held against the others."""
     seen = point.isolation.observation()
@@ -77,27 +83,31 @@ def cap(point: Point, beside: Beside) -> Cap:
     )
 
 
-def clocked(point: Point, beside: Beside) -> Iterator[Clocked]:
-    """Each request of ``point`` that counts, with the clock that it ran at."""
+def clocked(rows: Sequence[Row], zero: float, beside: Beside, what: tuple[str, ...] = ()) -> Iterator[Clocked]:
+    """Each request that counts, with the clock that it ran at.
+
+    ``rows`` have their times from ``zero``, on the clock of the readings; ``what`` ran is part of what makes requests
+    comparable.
+    """
     for phase in PHASES:
-        for one in windows(phase, point):
-            shape = (one.row.prompt_tokens, one.row.max_tokens)
+        for one in windows(phase, rows, zero):
+            shape = (*what, one.row.prompt_tokens, one.row.max_tokens)
             seconds = one.row.ttft_s if phase == "prefill" else one.row.tpot_s
             if seconds is not None:
                 yield Clocked(phase, shape, seconds, beside.drawn([one.span], SLACK_S))
 
 
-def windows(phase: Phase, point: Point) -> list[Window]:
+def windows(phase: Phase, rows: Sequence[Row], zero: float) -> list[Window]:
     """The requests of ``phase`` that its figures rest on."""
     found = []
-    for row in point.isolation.rows():
+    for row in rows:
         if row.phase != phase or row.warmup:
             continue
-        sent, first = point.began + row.sent_at_s, point.began + row.sent_at_s + row.ttft_s
+        sent, first = zero + row.sent_at_s, zero + row.sent_at_s + row.ttft_s
         if phase == "prefill":
             found.append(Window(row, Span(sent, first), row.prompt_tokens - (row.cached_tokens or 0)))
         else:
-            found.append(Window(row, Span(first, point.began + row.ended_at_s), row.completion_tokens - 1))
+            found.append(Window(row, Span(first, zero + row.ended_at_s), row.completion_tokens - 1))
     return found
 
 
@@ -106,7 +116,7 @@ def _side(phase: Phase, seen: Observation, point: Point, beside: Beside) -> AtCa
     if given is None:
         return None
     tokens, took = given
-    ran = windows(phase, point)
+    ran = windows(phase, point.isolation.rows(), point.began)
     drawn = beside.drawn([one.span for one in ran])
     return AtCap(tokens=tokens, time=took, drawn=drawn, energy=_energy(drawn, ran))
 

@@ -13,8 +13,7 @@ from phasewise.errors import EngineError, Interrupted, Terminated, UsageError
 from phasewise.hardware.power.guard import Guard, GuardLost
 from phasewise.hardware.power.limits import Card
 from phasewise.hardware.power.sampler import Sampler, Telemetry
-from phasewise.isolate.rows import Row
-from phasewise.jobs import power_caps, power_point, rows
+from phasewise.jobs import power_caps, power_point, power_runs, rows
 from phasewise.jobs.envelope import envelope, identity
 from phasewise.jobs.power_point import Point
 from phasewise.jobs.saved import why_not
@@ -147,7 +146,7 @@ class _Sweep:
         try:
             point.isolation.run()
         finally:
-            if power_point.windows("prefill", point) or power_point.windows("decode", point):
+            if power_point.counts(point):
                 self.points.append(point)
 
     def _interrupted(self, stop: KeyboardInterrupt) -> None:
@@ -176,13 +175,46 @@ def power_sweep(options: Options, progress: Progress) -> Finished:
         except KeyboardInterrupt as stop:
             raise Interrupted("Interrupted: nothing was measured, and every limit is as it was.", stop) from None
         run = _judged(sweep, started, folder.name)
-        every: list[Row] = [row for point in sweep.points for row in point.isolation.rows()]
-        saved = {
-            "run.json": why_not(lambda: save(run, folder)),
-            "requests.parquet": why_not(lambda: rows.write(every, folder / "requests.parquet")),
-        }
+        saved = {"run.json": why_not(lambda: save(run, folder)), **_saved_rows(sweep, folder)}
     unsaved = {name: why for name, why in saved.items() if why}
     return Finished(run=run, folder=folder, exit_code=sweep.exit_code or _exit_code(run), unsaved=unsaved)
+
+
+def of_runs(paths: Sequence[Path], out: Path = RUNS) -> Finished:
+    """How the phases of saved runs follow the clock, by the telemetry beside them.
+
+    Raises:
+        UsageError: a run has no telemetry beside it, or is none.
+    """
+    started = time.perf_counter()
+    runs, requests = power_runs.clocked(paths)
+    names = ", ".join(str(path) for path in paths)
+    with claimed(identity("power-sweep-of-runs"), out) as folder:
+        run = Run(
+            envelope=envelope("power sweep", names, started, identity=folder.name),
+            target=runs[0].target,
+            power_sweep=PowerSweep(slopes=clock_slope.slopes(requests)),
+        )
+        why = why_not(lambda: save(run, folder))
+    return Finished(run=run, folder=folder, exit_code=0, unsaved={"run.json": why} if why else {})
+
+
+def _saved_rows(sweep: _Sweep, folder: Path) -> dict[str, str]:
+    """Write every request and every reading, on one clock; why one could not be, by file."""
+    assert sweep.telemetry is not None
+    zero = sweep.points[0].began
+    requests = [
+        msgspec.structs.replace(
+            row, sent_at_s=row.sent_at_s + point.began - zero, ended_at_s=row.ended_at_s + point.began - zero
+        )
+        for point in sweep.points
+        for row in point.isolation.rows()
+    ]
+    readings = [msgspec.structs.replace(one, at=one.at - zero) for one in sweep.telemetry.readings]
+    return {
+        power_runs.REQUESTS: why_not(lambda: rows.write(requests, folder / power_runs.REQUESTS)),
+        power_runs.TELEMETRY: why_not(lambda: rows.write(readings, folder / power_runs.TELEMETRY)),
+    }
 
 
 def _planned(options: Options) -> tuple[tuple[Card, ...], tuple[int, ...]]:
@@ -211,7 +243,7 @@ def _judged(sweep: _Sweep, started: float, folder: str) -> Run:
     devices = [i for i, one in enumerate(telemetry.devices) if (one.uuid in uuids if uuids else one.meter == "NVML")]
     beside = Beside(telemetry.readings, devices)
     caps = judge.compared([power_point.cap(point, beside) for point in sweep.points if point.set])
-    requests = [one for point in sweep.points for one in power_point.clocked(point, beside)]
+    requests = [one for p in sweep.points for one in power_point.clocked(p.isolation.rows(), p.began, beside)]
     found = PowerSweep(
         cards=sweep.cards,
         caps=caps,
