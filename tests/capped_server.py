@@ -1,4 +1,4 @@
-"""The simulated server on a GPU of the fake NVML: its steps draw power there, and the clock that a cap leaves slows them.
+"""The simulated server on a GPU of the fake NVML: its steps draw power, and the clock that a cap leaves slows them.
 
 ``with CappedServer(state, gpu's load file, plan, draws) as server``: a child process, as ``SimulatedServer``. Prefill
 takes its planted time over the share of the clock that its own demand of watts is left with under the limit of the
@@ -15,8 +15,8 @@ from types import TracebackType
 from typing import Self
 
 import msgspec
-import nvml_fake
 
+import nvml_fake
 from phasewise.engines.simulated.child import Orders
 from phasewise.engines.simulated.plan import Plan
 

@@ -227,7 +227,7 @@ def _energy(device: c_nvmlDevice) -> int:
         energy, begin, end, watts = Load.now(about["load"])
         used = energy + (energy_since(begin, end, throttled(about, watts)[0], now, about["idle_w"]) if begin else 0.0)
     else:
-        used, at, rows = 0.0, now - read(_path())["epoch"], about["rows"]
+        used, at, rows = 0.0, now - read(_path())["epoch"], about["rows"] or [{"t": 0.0, "power_w": about["idle_w"]}]
         for row, after in zip(rows, [*rows[1:], {"t": float("inf")}], strict=True):
             used += 1000 * row["power_w"] * max(0.0, min(at, after["t"]) - row["t"])
     total = int(about["energy_mj"] + used)

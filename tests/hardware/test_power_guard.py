@@ -168,7 +168,10 @@ def ctrl_c_twice(sweep: Sweep) -> None:
     os.killpg(sweep.process.pid, signal.SIGINT)
 
 
-@pytest.mark.parametrize("end", [kill, kill_group, term_group, hang_up_group, ctrl_c_twice], ids=lambda f: f.__name__)
+OTHERS = [pytest.param(end, marks=pytest.mark.slow) for end in (kill_group, hang_up_group, ctrl_c_twice)]
+
+
+@pytest.mark.parametrize("end", [kill, term_group, *OTHERS], ids=lambda f: f.__name__)
 @pytest.mark.parametrize("stage", STAGES)
 def test_the_limit_is_back_however_the_sweep_ends(
     sweep: Callable[..., Sweep], tmp_path: Path, stage: str, end: Callable[[Sweep], None]
@@ -333,7 +336,7 @@ def enter(tmp_path: Path, *gpus: dict[str, Any], wanted: str = "None", **faults:
         f"try:\n    Guard({wanted}).__enter__()\nexcept UsageError as error: print(error)\nelse: print('held')"
     )
     done = subprocess.run([sys.executable, "-c", program], env=env, capture_output=True, text=True, check=True)
-    assert not left_over(tmp_path)
+    assert eventually(lambda: not left_over(tmp_path))  # a guard that was let go is still at it
     assert nvml_fake.limits(state) == [about["limit"] for about in gpus]
     return done.stdout.strip()
 

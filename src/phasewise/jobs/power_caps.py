@@ -37,7 +37,8 @@ def chosen(cards: Sequence[Card], asked: Sequence[int] | None, steps: int) -> tu
             f"{most / 1000:g} W."
         )
     found = [top - (top - least) * step / (steps - 1) for step in range(steps)]
-    return tuple(dict.fromkeys([top, *(round(cap / 1000) * 1000 for cap in found[1:-1]), least]))
+    whole = {min(top, max(least, round(cap / 1000) * 1000)) for cap in found[1:-1]}
+    return tuple(sorted({top, least} | whole, reverse=True))
 
 
 def cards(gpus: str | None) -> tuple[Card, ...]:

@@ -26,7 +26,7 @@ _Struct = TypeVar("_Struct", bound=msgspec.Struct)
 def clocked(paths: Sequence[Path]) -> tuple[tuple[Run, ...], list[Clocked]]:
     """The runs at ``paths``, and each of their requests that counts with the clock that it ran at.
 
-    Requests are comparable across runs of one engine, model and endpoint only.
+    Requests are comparable across runs of one machine, engine, model and endpoint only.
 
     Raises:
         UsageError: a run has no telemetry beside it.
@@ -34,10 +34,11 @@ def clocked(paths: Sequence[Path]) -> tuple[tuple[Run, ...], list[Clocked]]:
     """
     runs: list[Run] = []
     requests: list[Clocked] = []
-    for path in paths:
+    for path in dict.fromkeys(path.resolve() for path in paths):  # one that is named twice is no second witness
         run, folder = find(path)
         target = run.target
-        what = (target.engine, target.served_model, target.endpoint) if target else ()
+        machine = run.machine.name if run.machine else ""
+        what = (machine, target.engine, target.served_model, target.endpoint) if target else (machine,)
         for name in (REQUESTS, TELEMETRY):
             if not (folder / name).exists():
                 raise UsageError(f"{folder} has no {name}: profile where the clock of the GPU can be read.")
