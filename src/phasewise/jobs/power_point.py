@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
@@ -24,13 +23,12 @@ SLACK_S = 0.05
 
 
 class Point(NamedTuple):
-    """What was measured from ``began`` (``time.perf_counter()``) on.
+    """What was measured.
 
-    With caps: which was asked for (mW), what the cards then had, whether it is the first one once more, and what
+    With caps also which was asked for (mW), what the cards then had, whether it is the first one once more, and what
     somebody else did to it meanwhile.
     """
 
-    began: float
     isolation: Isolation
     asked: int = 0
     set: tuple[Now, ...] = ()
@@ -49,7 +47,6 @@ class Window(NamedTuple):
 def begin(engine: Engine, budget_s: float, prompt: int, progress: Callable[[str, float], None]) -> Point:
     """A measurement of one prompt length; nothing is sent before ``run()`` of its isolation."""
     longest = plan.longest_prompt(engine.target.max_context, prompt, 1)
-    began = time.perf_counter()
     isolation = Isolation(
         engine,
         budget_s=budget_s,
@@ -57,13 +54,13 @@ def begin(engine: Engine, budget_s: float, prompt: int, progress: Callable[[str,
         max_prompt=longest,
         progress=lambda now: progress(f"{now.phase}: {now.doing}", now.fraction),
     )
-    return Point(began, isolation)
+    return Point(isolation)
 
 
 def counts(point: Point) -> bool:
     """Whether any request of it counts."""
     rows = point.isolation.rows()
-    return any(windows(phase, rows, point.began) for phase in PHASES)
+    return any(windows(phase, rows, point.isolation.began) for phase in PHASES)
 
 
 def cap(point: Point, beside: Beside) -> Cap:
@@ -116,7 +113,7 @@ def _side(phase: Phase, seen: Observation, point: Point, beside: Beside) -> AtCa
     if given is None:
         return None
     tokens, took = given
-    ran = windows(phase, point.isolation.rows(), point.began)
+    ran = windows(phase, point.isolation.rows(), point.isolation.began)
     drawn = beside.drawn([one.span for one in ran])
     return AtCap(tokens=tokens, time=took, drawn=drawn, energy=_energy(drawn, ran))
 

@@ -12,13 +12,13 @@ import msgspec
 from phasewise.errors import InputError, UsageError
 from phasewise.hardware.power.base import Reading
 from phasewise.isolate.rows import Row
-from phasewise.jobs import power_point
+from phasewise.jobs import power_point, sampled
 from phasewise.jobs.saved import find
 from phasewise.judge.clock_slope import Clocked
 from phasewise.judge.drawn import Beside
 from phasewise.record.run import Run
 
-REQUESTS, TELEMETRY = "requests.parquet", "telemetry.parquet"
+REQUESTS, TELEMETRY = "requests.parquet", sampled.ROWS
 
 _Struct = TypeVar("_Struct", bound=msgspec.Struct)
 

@@ -98,7 +98,7 @@ class _Sweep:
 
     def _see_clocks(self, sampler: Sampler) -> None:
         """Raises UsageError when no GPU's clock can be read."""
-        if not any(device.highest_sm_hz is not None or device.meter == "NVML" for device in sampler.devices):
+        if not any(device.kind == "gpu" for device in sampler.devices):
             why = "; ".join(f"{name}: {why}" for name, why in sampler.stop().why_not.items())
             raise UsageError(f"no GPU whose clock and power can be read is here ({why}).")
 
@@ -202,10 +202,12 @@ def of_runs(paths: Sequence[Path], out: Path = RUNS) -> Finished:
 def _saved_rows(sweep: _Sweep, folder: Path) -> dict[str, str]:
     """Write every request and every reading, on one clock; why one could not be, by file."""
     assert sweep.telemetry is not None
-    zero = sweep.points[0].began
+    zero = sweep.points[0].isolation.began
     requests = [
         msgspec.structs.replace(
-            row, sent_at_s=row.sent_at_s + point.began - zero, ended_at_s=row.ended_at_s + point.began - zero
+            row,
+            sent_at_s=row.sent_at_s + point.isolation.began - zero,
+            ended_at_s=row.ended_at_s + point.isolation.began - zero,
         )
         for point in sweep.points
         for row in point.isolation.rows()
@@ -240,10 +242,10 @@ def _judged(sweep: _Sweep, started: float, folder: str) -> Run:
     assert telemetry is not None
     assert target is not None
     uuids = {now.card.uuid for point in sweep.points for now in point.set}
-    devices = [i for i, one in enumerate(telemetry.devices) if (one.uuid in uuids if uuids else one.meter == "NVML")]
+    devices = [i for i, one in enumerate(telemetry.devices) if (one.uuid in uuids if uuids else one.kind == "gpu")]
     beside = Beside(telemetry.readings, devices)
     caps = judge.compared([power_point.cap(point, beside) for point in sweep.points if point.set])
-    requests = [one for p in sweep.points for one in power_point.clocked(p.isolation.rows(), p.began, beside)]
+    requests = [one for p in sweep.points for one in power_point.clocked(p.isolation.rows(), p.isolation.began, beside)]
     found = PowerSweep(
         cards=sweep.cards,
         caps=caps,
