@@ -96,6 +96,10 @@ class _Sweep:
         finally:
             engine.close()
 
+    def left_behind(self) -> str:
+        """What is not as it was found, to go on a sentence; empty when nothing is."""
+        return "".join(f"; {card.trouble.rstrip('.')}" for card in self.cards if card.trouble)
+
     def _see_clocks(self, sampler: Sampler) -> None:
         """Raises UsageError when no GPU's clock can be read."""
         if not any(device.kind == "gpu" for device in sampler.devices):
@@ -173,7 +177,11 @@ def power_sweep(options: Options, progress: Progress) -> Finished:
         try:
             sweep.run(cards, caps)
         except KeyboardInterrupt as stop:
-            raise Interrupted("Interrupted: nothing was measured, and every limit is as it was.", stop) from None
+            raise Interrupted(f"Interrupted: nothing was kept{sweep.left_behind()}.", stop) from None
+        except (EngineError, GuardLost, UsageError) as error:
+            if behind := sweep.left_behind():
+                raise GuardLost(f"{str(error).rstrip('.')}{behind}.") from None
+            raise
         run = _judged(sweep, started, folder.name)
         saved = {"run.json": why_not(lambda: save(run, folder)), **_saved_rows(sweep, folder)}
     unsaved = {name: why for name, why in saved.items() if why}
