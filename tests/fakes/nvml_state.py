@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 import fcntl
 import json
 import os
@@ -150,3 +151,49 @@ def throttled(about: dict[str, Any], watts: float) -> tuple[float, float, int]:
 def energy_since(begin: float, end: float, drawn: float, now: float, idle: float) -> float:
     busy = max(0.0, min(now, end) - begin)
     return 1000 * (drawn * busy + idle * max(0.0, now - max(begin, end)))
+
+
+def row_now(about: dict[str, Any], epoch: float) -> dict[str, float]:
+    """The telemetry that holds now of a GPU whose state was written at ``epoch``."""
+    if about["load"] is not None:
+        _, begin, end, watts = Load.now(about["load"])
+        if begin <= time.monotonic() < end:
+            drawn, clock, reasons = throttled(about, watts)
+            return ROW | {
+                "power_w": drawn,
+                "sm_mhz": clock,
+                "mem_mhz": about["max_mem_mhz"],
+                "temperature_c": 60,
+                "gpu_pct": 100,
+                "mem_pct": 50,
+                "reasons": reasons,
+            }
+        return _idle(about)
+    rows: list[dict[str, float]] = about["rows"]
+    at = time.monotonic() - epoch
+    place = bisect.bisect_right([row["t"] for row in rows], at) - 1
+    return ROW | rows[place] if place >= 0 else _idle(about)
+
+
+def _idle(about: dict[str, Any]) -> dict[str, float]:
+    return ROW | {
+        "power_w": about["idle_w"],
+        "sm_mhz": about["max_sm_mhz"],
+        "mem_mhz": about["max_mem_mhz"],
+        "temperature_c": 35,
+        "reasons": IDLE,
+    }
+
+
+def energy_now(about: dict[str, Any], epoch: float) -> int:
+    """Its energy counter, mJ."""
+    now = time.monotonic()
+    if about["load"] is not None:
+        energy, begin, end, watts = Load.now(about["load"])
+        used = energy + (energy_since(begin, end, throttled(about, watts)[0], now, about["idle_w"]) if begin else 0.0)
+    else:
+        used, at, rows = 0.0, now - epoch, about["rows"] or [{"t": 0.0, "power_w": about["idle_w"]}]
+        for row, after in zip(rows, [*rows[1:], {"t": float("inf")}], strict=True):
+            used += 1000 * row["power_w"] * max(0.0, min(at, after["t"]) - row["t"])
+    total = int(about["energy_mj"] + used)
+    return total % about["wraps_at"] if about["wraps_at"] else total

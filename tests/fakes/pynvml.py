@@ -12,7 +12,6 @@ A test imports this file under another name: tests/nvml_fake.py.
 
 from __future__ import annotations
 
-import bisect
 import ctypes
 import functools
 import os
@@ -22,7 +21,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, ClassVar
 
-from nvml_state import IDLE, ROW, Load, change, energy_since, read, throttled
+from nvml_state import change, energy_now, read, row_now
 
 # --- constants, as nvidia-ml-py has them -------------------------------------------------------------------------
 
@@ -143,20 +142,9 @@ def _call(function: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(function)
     def called(*arguments: Any, **named: Any) -> Any:
-        if not _initialised:
+        if not _initialised and function.__name__ != "nvmlInit":
             raise NVMLError(NVML_ERROR_UNINITIALIZED)
-        name = function.__name__
-        _calls[name] = _calls.get(name, 0) + 1
-        fault = read(_path())["faults"].get(name, {})
-        device = arguments[0] if arguments else None
-        if isinstance(device, c_nvmlDevice):
-            if _about(device)["lost"]:
-                raise NVMLError(NVML_ERROR_GPU_IS_LOST)
-            if fault.get("gpu", device.index) != device.index:
-                fault = {}
-        nth = _calls[name] - fault.get("skip", 0)
-        if nth < 1 or nth > fault.get("times", sys.maxsize):
-            fault = {}
+        fault = _fault(function.__name__, arguments[0] if arguments else None)
         time.sleep(fault.get("sleep_s", 0))
         _hang(fault, "before")
         if "error" in fault:
@@ -166,6 +154,21 @@ def _call(function: Callable[..., Any]) -> Callable[..., Any]:
         return answer
 
     return called
+
+
+def _fault(name: str, device: Any) -> dict[str, Any]:
+    """What is planted for this call."""
+    if not os.environ.get("FAKE_NVML"):
+        return {"error": NVML_ERROR_LIBRARY_NOT_FOUND}
+    fault: dict[str, Any] = read(_path())["faults"].get(name, {})
+    _calls[name] = _calls.get(name, 0) + 1
+    if isinstance(device, c_nvmlDevice):
+        if _about(device)["lost"]:
+            raise NVMLError(NVML_ERROR_GPU_IS_LOST)
+        if fault.get("gpu", device.index) != device.index:
+            return {}
+    nth = _calls[name] - fault.get("skip", 0)
+    return fault if 1 <= nth <= fault.get("times", sys.maxsize) else {}
 
 
 def _hang(fault: dict[str, Any], when: str) -> None:
@@ -184,61 +187,23 @@ def _about(device: c_nvmlDevice) -> dict[str, Any]:
 
 
 def _now(device: c_nvmlDevice) -> dict[str, float]:
-    """The row that holds now."""
-    about = _about(device)
-    if about["load"] is not None:
-        _, begin, end, watts = Load.now(about["load"])
-        if begin <= time.monotonic() < end:
-            drawn, clock, reasons = throttled(about, watts)
-            return ROW | {
-                "power_w": drawn,
-                "sm_mhz": clock,
-                "mem_mhz": about["max_mem_mhz"],
-                "temperature_c": 60,
-                "gpu_pct": 100,
-                "mem_pct": 50,
-                "reasons": reasons,
-            }
-        return _idle(about)
-    rows: list[dict[str, float]] = about["rows"]
-    at = time.monotonic() - read(_path())["epoch"]
-    place = bisect.bisect_right([row["t"] for row in rows], at) - 1
-    return ROW | rows[place] if place >= 0 else _idle(about)
-
-
-def _idle(about: dict[str, Any]) -> dict[str, float]:
-    return ROW | {
-        "power_w": about["idle_w"],
-        "sm_mhz": about["max_sm_mhz"],
-        "mem_mhz": about["max_mem_mhz"],
-        "temperature_c": 35,
-        "reasons": IDLE,
-    }
+    return row_now(_about(device), _epoch())
 
 
 def _energy(device: c_nvmlDevice) -> int:
-    about = _about(device)
-    now = time.monotonic()
-    if about["load"] is not None:
-        energy, begin, end, watts = Load.now(about["load"])
-        used = energy + (energy_since(begin, end, throttled(about, watts)[0], now, about["idle_w"]) if begin else 0.0)
-    else:
-        used, at, rows = 0.0, now - read(_path())["epoch"], about["rows"]
-        for row, after in zip(rows, [*rows[1:], {"t": float("inf")}], strict=True):
-            used += 1000 * row["power_w"] * max(0.0, min(at, after["t"]) - row["t"])
-    total = int(about["energy_mj"] + used)
-    return total % about["wraps_at"] if about["wraps_at"] else total
+    return energy_now(_about(device), _epoch())
+
+
+def _epoch() -> float:
+    return float(read(_path())["epoch"])
 
 
 # --- the functions ------------------------------------------------------------------------------------------------
 
 
+@_call
 def nvmlInit() -> None:
     global _initialised
-    if not os.environ.get("FAKE_NVML"):
-        raise NVMLError(NVML_ERROR_LIBRARY_NOT_FOUND)
-    if "error" in (fault := read(_path())["faults"].get("nvmlInit", {})):
-        raise NVMLError(fault["error"])
     _initialised += 1
 
 

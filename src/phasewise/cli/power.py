@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from phasewise.cli import flags
+from phasewise.cli.power_sweep import put_back, restore, sweep
 from phasewise.cli.stderr import say
 from phasewise.errors import UsageError
 
@@ -85,6 +86,7 @@ def show(
     from phasewise.report import show as reports
     from phasewise.report.progress import bar
 
+    put_back()
     options = jobs.Options(
         inputs=tuple(files or ()),
         telemetry=tuple(telemetry or ()),
@@ -145,5 +147,5 @@ def _indices(text: str | None) -> tuple[int, ...] | None:
     return found
 
 
-VERBS = (show,)
+VERBS = (show, sweep, restore)
 """Every verb of the family, in the order of --help."""

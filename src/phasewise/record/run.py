@@ -23,6 +23,7 @@ from phasewise.record.model import ModelFacts
 from phasewise.record.observation import Observation
 from phasewise.record.parallel import Parallel
 from phasewise.record.power import Power
+from phasewise.record.power_sweep import PowerSweep
 from phasewise.record.prediction import Prediction
 from phasewise.record.remedies import Remedies
 from phasewise.record.sweep import Swept
@@ -65,6 +66,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     traced: Traced | None = None
     load: Load | None = None
     power: Power | None = None
+    power_sweep: PowerSweep | None = None
 
 
 def new_id(target: str, now: datetime | None = None) -> str:

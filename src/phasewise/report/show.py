@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -13,6 +14,7 @@ from phasewise.errors import UsageError
 from phasewise.record.load import LoadPlan
 from phasewise.record.logs import Logs
 from phasewise.record.power import Recordings, Watched
+from phasewise.record.power_sweep import Held
 from phasewise.record.results import Results
 from phasewise.record.run import PAGE, Run
 
@@ -48,8 +50,9 @@ def profiled(run: Run, folder: Path, unsaved: dict[str, str], *, as_json: bool, 
     return f"not saved in {folder}: {why}; what was measured is in the report on stdout." if why else ""
 
 
-traced = loaded = swept = powered = profiled
-"""The same for `trace`, `load`, `sweep` and `power`: their runs have forms of their own, by `again` and `_page`."""
+traced = loaded = swept = powered = power_swept = profiled
+"""The same for `trace`, `load`, `sweep`, `power` and `power sweep`: their runs have forms of their own, by `again` and
+`_page`."""
 
 
 def load_plan(plan: LoadPlan, *, dry: bool, as_json: bool) -> None:
@@ -77,6 +80,8 @@ def again(run: Run, folder: Path | None, form: Form, *, full: bool = False) -> N
         _loaded(run, folder, form)
     elif run.sweep is not None:
         _swept(run, folder, form, full)
+    elif run.power_sweep is not None:
+        _power_swept(run, folder, form, full)
     elif run.envelope.command == "power":
         power(run, folder, form, full=full)
     elif form == "json":
@@ -158,6 +163,34 @@ def power(run: Run, folder: Path | None, form: Form, *, full: bool = False) -> N
         write(marked(run))
 
 
+def _power_swept(run: Run, folder: Path | None, form: Form, full: bool) -> None:
+    if form == "json":
+        from phasewise.report.json.power_sweep import power_sweep as tree
+
+        document(tree(run))
+    elif form == "text":
+        from phasewise.report import terminal
+        from phasewise.report.terminal.power_sweep import power_sweep as text
+
+        terminal.print_report(text(run, folder, full=full))
+    else:
+        from phasewise.report.markdown.power_sweep import power_sweep as marked
+
+        write(marked(run))
+
+
+def restored(cards: Sequence[Held], *, as_json: bool) -> None:
+    """Print which limits were put back."""
+    if as_json:
+        from phasewise.report.json.power_sweep import restored as tree
+
+        document(tree(cards))
+        return
+    from phasewise.report.view.power_sweep import put_back
+
+    write("".join(f"{sentence}\n" for sentence in put_back(cards)))
+
+
 def recordings(found: Recordings, *, as_json: bool) -> None:
     """Print telemetry files that are joined to nothing."""
     if as_json:
@@ -185,6 +218,10 @@ def watched(found: Watched, *, as_json: bool) -> None:
 
 
 def _page(run: Run) -> str:
+    if run.power_sweep is not None:
+        from phasewise.report.html import power_sweep as power_sweep_page
+
+        return power_sweep_page.render(run)
     if run.envelope.command == "power":
         from phasewise.report.html import power as power_page
 

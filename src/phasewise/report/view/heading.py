@@ -95,7 +95,7 @@ def _said(check: Check) -> str:
 
 
 def _anything(run: Run) -> bool:
-    return any(measured(run, phase) for phase in PHASES) or run.sweep is not None
+    return any(measured(run, phase) for phase in PHASES) or (run.sweep or run.power_sweep) is not None
 
 
 def _disbelieved(run: Run) -> list[Notice]:
