@@ -21,7 +21,7 @@ from phasewise.observe.traces.events import (
     Thread,
     Trace,
 )
-from phasewise.observe.traces.readers.kineto.calls import call_kind, copy_kind
+from phasewise.observe.traces.readers.calls import call_kind, copy_kind
 from phasewise.observe.traces.readers.kineto.event import CATEGORIES, EXACT_BELOW, Args, Event, nanoseconds
 from phasewise.observe.traces.tables import Names, empty, table
 
