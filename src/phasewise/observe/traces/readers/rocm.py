@@ -90,7 +90,7 @@ class Gathered:
         sizes = [_SIZES.search(name) for name in names]
         shape = np.array([self.shapes(it[1]) if it else NOT_SAID for it in sizes], np.int64)
         for kind, extra, chosen in (
-            (Bands, {"end_thread": thread}, kept & ~operator),
+            (Bands, {}, kept & ~operator),
             (Ops, {"shape": shape}, kept & operator),
         ):
             self.add(kind, {name: column[chosen] for name, column in (columns | extra).items()})
