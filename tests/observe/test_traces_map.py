@@ -13,5 +13,4 @@ def test_every_module_is_on_the_map() -> None:
     assert traces.__doc__ is not None
     folder = Path(traces.__file__).parent
     there = {one.stem for one in folder.glob("*.py")} - {"__init__"}
-    named = {word for word in re.findall(r"`([a-z_]+)(?:\.\w+)?`", traces.__doc__)}
-    assert named == there
+    assert set(re.findall(r"`([a-z_]+)(?:\.\w+)?`", traces.__doc__)) == there

@@ -9,8 +9,8 @@
 3. The phase of a step that nothing names. `phase` weighs what `tells` reads from the names of kernels and `shapes` from
    the shapes of operators. `said` is the user's word for whole files.
 4. Whose time it was. `families` (by name, families.csv) and `roles` (by place in the layer); `laid` (all of it, by
-   steps), `bands` (where steps lie), `busy` (unions and gaps), `kinds` and `summed` (rows of a phase), `launching` (what
-   starting kernels cost), `untimed` and `speed_of_light` (files without a timeline, and counters).
+   steps), `bands` (where steps lie), `busy` (unions and gaps), `kinds` and `summed` (rows of a phase), `launching`
+   (what starting kernels cost), `untimed` and `speed_of_light` (files without a timeline, and counters).
 5. Whether to believe it. `health` asks `lengths` (events too long to be true), `pairs` (launches and kernels),
    `together` (ranks) and itself; `verdicts` has the words.
 6. Out. `section` makes the record's `Traced`, `timeline` the bars of its picture; `annotate` and `chrome` write the
