@@ -126,6 +126,9 @@ def test_a_packed_batch_is_judged_by_request() -> None:
     assert found.phase == "mixed"
     assert found.prefill == counts(2, 7, 207, 29, 25 + 2 * 202)
     assert found.decode == counts(1, 1, 100, 1, 100)
+    # transformers' continuous batching gives the keys of each kind of layer; those of a window forget.
+    by_layer = {"sliding_attention": Values([0, 4, 8, 12]), "full_attention": arguments["cu_seq_lens_k"]}
+    assert labelled({**arguments, "cu_seq_lens_k": by_layer}) == found
 
 
 def test_a_packed_batch_on_the_gpu_is_known_by_what_the_host_was_told() -> None:

@@ -101,6 +101,19 @@ def _parts(step: float, **seconds: float) -> tuple[TracePart, ...]:
     )
 
 
+def _launched(calls: int, graphs: int, in_graphs: int, cpu: float, median: float, delay: float) -> LaunchCost:
+    """What starting the kernels of one step cost, in µs."""
+    return LaunchCost(
+        launches=calls,
+        per_step=float(calls),
+        graph_launches=graphs,
+        kernels_in_graphs=in_graphs,
+        cpu_s=cpu * US,
+        median_s=median * US,
+        delay_s=delay * US,
+    )
+
+
 def _one_step(
     kernels: int,
     micros: tuple[float, float, float, float],
@@ -171,15 +184,7 @@ PREFILL = _one_step(
         ("Cijk_Alik_Bljk_BBS_BH_Bias_HA_S_SAV_UserArgs_MT256x192x64_MI16x1", "gemm", 36, 51_295.484),
     ),
     gaps=Gaps(count=520, total_s=1_198.294 * US, long=17, largest_s=60.0 * US),
-    launches=LaunchCost(
-        launches=527,
-        per_step=527.0,
-        graph_launches=0,
-        kernels_in_graphs=0,
-        cpu_s=3.2e-3,
-        median_s=5.0 * US,
-        delay_s=228_843.461 * US,
-    ),
+    launches=_launched(527, 0, 0, 3_200.0, 5.0, 228_843.461),
     verdict=(
         "kernels take 331 ms beyond the floor of 163 ms.",
         {"kernels": 329_784.86, "floor": 163_022.0, "launches": 1_198.298},
@@ -208,15 +213,7 @@ DECODE = _one_step(
         ("Cijk_Alik_Bljk_BBS_BH_Bias_HA_S_SAV_UserArgs_MT32x32x256_MI16x16", "gemm", 36, 1_461.907),
     ),
     gaps=Gaps(count=540, total_s=681.609 * US, long=6, largest_s=120.0 * US),
-    launches=LaunchCost(
-        launches=12,
-        per_step=12.0,
-        graph_launches=1,
-        kernels_in_graphs=544,
-        cpu_s=0.5e-3,
-        median_s=6.0 * US,
-        delay_s=5_043.34 * US,
-    ),
+    launches=_launched(12, 1, 544, 500.0, 6.0, 5_043.34),
     verdict=(
         "kernels take 5.70 ms beyond the floor of 4.08 ms.",
         {"kernels": 5_695.929, "floor": 4_077.0, "launches": 681.609},
