@@ -20,7 +20,7 @@ from kineto_files import US, document, events, kernel, read, same, span
 from phasewise.observe.traces.events import CopyKind, LaunchKind, Trace
 from phasewise.observe.traces.opened import Opened, members
 from phasewise.observe.traces.readers import kineto
-from phasewise.observe.traces.readers.kineto.calls import call_kind
+from phasewise.observe.traces.readers.calls import call_kind
 from phasewise.observe.traces.readers.kineto.event import nanoseconds
 
 BASE = 1_775_078_550_000_000_000
