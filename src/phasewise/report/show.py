@@ -47,8 +47,8 @@ def profiled(run: Run, folder: Path, unsaved: dict[str, str], *, as_json: bool, 
     return f"not saved in {folder}: {why}; what was measured is in the report on stdout." if why else ""
 
 
-traced = loaded = swept = profiled
-"""The same for `phasewise trace`, `load` and `sweep`: their runs have forms of their own, by `again` and `_page`."""
+traced = loaded = swept = captured = profiled
+"""The same for `phasewise trace`, `load`, `sweep` and `capture`: their runs have forms of their own, by `again` and `_page`."""
 
 
 def load_plan(plan: LoadPlan, *, dry: bool, as_json: bool) -> None:
@@ -70,6 +70,8 @@ def again(run: Run, folder: Path | None, form: Form, *, full: bool = False) -> N
     """Print a run in one of the four forms. ``folder`` is where it lies, when it does."""
     if form == "html":
         write(_page(run))
+    elif run.capture is not None:
+        _captured(run, folder, form, full)
     elif run.traced is not None:
         _traced(run, folder, form, full)
     elif run.load is not None:
@@ -102,6 +104,22 @@ def _traced(run: Run, folder: Path | None, form: Form, full: bool) -> None:
         terminal.print_report(text(run, folder, full))
     else:
         from phasewise.report.markdown.traced import traced as marked
+
+        write(marked(run))
+
+
+def _captured(run: Run, folder: Path | None, form: Form, full: bool) -> None:
+    if form == "json":
+        from phasewise.report.json.capture import captured as tree
+
+        document(tree(run))
+    elif form == "text":
+        from phasewise.report import terminal
+        from phasewise.report.terminal.capture import captured as text
+
+        terminal.print_report(text(run, folder, full))
+    else:
+        from phasewise.report.markdown.capture import captured as marked
 
         write(marked(run))
 
@@ -143,6 +161,10 @@ def _page(run: Run) -> str:
         from phasewise.report.html import load as loaded_page
 
         return loaded_page.render(run)
+    if run.capture is not None:
+        from phasewise.report.html import capture as captured_page
+
+        return captured_page.render(run)
     if run.traced is not None:
         from phasewise.report.html import traced as page
 

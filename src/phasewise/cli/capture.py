@@ -1,0 +1,101 @@
+"""`phasewise capture`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from phasewise.cli import flags
+from phasewise.cli.stderr import say
+
+
+def capture(
+    target: Annotated[
+        str | None,
+        typer.Argument(metavar="TARGET", help="A server's URL (vLLM, SGLang), or hf:DIR.", show_default=False),
+    ] = None,
+    model: flags.Model = None,
+    on: flags.On = None,
+    devices: flags.Devices = 1,
+    weights: flags.Weights = None,
+    kv: flags.Kv = None,
+    peak: flags.Peak = None,
+    bandwidth: flags.Bandwidth = None,
+    phase: Annotated[
+        Literal["both", "prefill", "decode"], typer.Option("--phase", help="Capture one phase only.")
+    ] = "both",
+    prompt: Annotated[int, typer.Option("--prompt", min=1, max=10_000_000, help="Tokens of each prompt.")] = 512,
+    requests: Annotated[int, typer.Option("--requests", min=1, max=100, help="Prompts that prefill records.")] = 3,
+    steps: Annotated[int, typer.Option("--steps", min=2, max=400, help="Steps that decode records.")] = 8,
+    mix: Annotated[
+        bool, typer.Option("--mix", help="Then a third trace: the same prompts coming into a running decode.")
+    ] = False,
+    trace_dir: Annotated[
+        Path | None,
+        typer.Option("--trace-dir", metavar="DIR", help="Where the server's profiler writes, as seen from here."),
+    ] = None,
+    timeout: Annotated[
+        float,
+        typer.Option("--timeout", min=1, max=86400, help="Seconds that the profiler may take to stop and to write."),
+    ] = 120.0,
+    budget: Annotated[
+        float, typer.Option("--budget", min=1, max=86400, help="Seconds to time the phases without the profiler.")
+    ] = 20.0,
+    served_model: flags.ServedModel = None,
+    insecure: flags.Insecure = False,
+    threads: flags.Threads = None,
+    context: flags.Context = 4096,
+    device: Annotated[
+        Literal["auto", "cpu", "cuda"], typer.Option("--device", help="Where hf:DIR runs; auto: a GPU if there is one.")
+    ] = "auto",
+    dtype: Annotated[
+        Literal["auto", "bf16", "fp16", "fp32"], typer.Option("--dtype", help="What hf:DIR runs in; auto: as it says.")
+    ] = "auto",
+    random_weights: Annotated[
+        bool, typer.Option("--random-weights", help="Run hf:DIR by its config.json alone, on random weights.")
+    ] = False,
+    out: flags.Out = None,
+    full: flags.Full = False,
+    as_json: flags.Json = False,
+) -> int:
+    """One trace per phase from a live engine, each phase alone, with the client's times beside it.
+
+    Examples: phasewise capture http://127.0.0.1:8000 --model llama-3-8b --on h100-sxm; phasewise capture hf:./model
+    """
+    from phasewise.jobs.capture import Options
+    from phasewise.jobs.capture import capture as job
+    from phasewise.jobs.subject import Subject
+    from phasewise.jobs.target import Connection
+    from phasewise.record.run import RUNS
+    from phasewise.report import show
+    from phasewise.report.progress import bar
+
+    options = Options(
+        target=target,
+        subject=Subject(model=model, on=on, devices=devices, weights=weights, kv=kv, peak=peak, bandwidth=bandwidth),
+        phases=("prefill", "decode") if phase == "both" else (phase,),
+        prompt=prompt,
+        requests=requests,
+        steps=steps,
+        mix=mix,
+        trace_dir=trace_dir,
+        patience_s=timeout,
+        budget_s=budget,
+        connection=Connection(
+            served_model=served_model,
+            insecure=insecure,
+            stall_s=max(60.0, timeout),
+            threads=threads,
+            context=context,
+            device=device,
+            dtype=dtype,
+            random_weights=random_weights,
+        ),
+        out=out or RUNS,
+    )
+    with bar() as progress:
+        done = job(options, progress)
+    unsaved = show.captured(done.run, done.folder, done.unsaved, as_json=as_json, full=full)
+    return done.exit_code if not unsaved else say(unsaved, done.exit_code or 3)
