@@ -1,19 +1,22 @@
-"""The profiler of a target and the files that it writes: where, which, whole or not, copied or left in place."""
+"""The profiler of a target, one phase at a time: what was sent while it ran, and the files that came of it."""
 
 from __future__ import annotations
 
 import errno
-import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
+from phasewise.engines.base import Engine
 from phasewise.engines.openai import OpenAIServer
 from phasewise.engines.profilers import files
 from phasewise.engines.profilers.endpoint import Endpoint, endpoint
-from phasewise.engines.profilers.stated import Stated, stated
+from phasewise.engines.profilers.stated import stated
+from phasewise.engines.torch_local import TorchEngine
 from phasewise.errors import EngineError, InputError, UsageError
+from phasewise.isolate import alone
+from phasewise.isolate.recorded import Sent, Shape
 from phasewise.record.capture import CapturedFile, CapturedName
 
 SMALL = 64 << 20
@@ -25,157 +28,164 @@ MOST_STEPS = 512
 SETTLE_S = 15.0
 """Least patience for a trace to appear and be whole once the engine says that it stopped."""
 
+Tell = Callable[[str], None]
 
-class ServerProfiler:
-    """A server's own profiler, and the folder that it writes into.
 
-    Attributes:
-        stated: what the server says of it.
-        folder: where it writes, on the server's disk; empty when nobody says.
-        here: the same on this machine; None when it is on another.
-    """
+class Recording(NamedTuple):
+    """One phase as it was recorded: what was sent, the files as they are kept, and what to know of them."""
 
-    def __init__(self, server: OpenAIServer, *, trace_dir: Path | None, run: Path, wait_s: float, prefix: str) -> None:
-        client = server.beside()
-        try:
-            self.stated = stated(client, server.root, server.target.engine)
-        except BaseException:
-            client.close()
-            raise
-        self._wait_s, self._run, self._prefix = wait_s, run, prefix
-        own = server.target.engine == "SGLang" and self.stated.local and trace_dir is None
-        output = str((run / "traces").resolve()) if own else str(trace_dir or "")
-        self.endpoint: Endpoint = endpoint(server.target.engine, client, server.root, wait_s=wait_s, output=output)
-        self.folder = output or self.stated.folder
-        self.here = self._here(trace_dir)
+    name: CapturedName
+    sent: Sent
+    files: tuple[CapturedFile, ...]
+    notes: tuple[str, ...] = ()
+
+
+class Profiler(Protocol):
+    """What records a target."""
+
+    folder: str
 
     @property
     def name(self) -> str:
         """Whose profiler, in words."""
-        kinds = {"cuda": "a range for Nsight (cudaProfilerApi)", "proton": "Triton's Proton"}
-        return f"{self.endpoint.kind}'s {kinds.get(self.stated.profiler, 'torch profiler')}"
 
     def check(self) -> tuple[str, ...]:
-        """See that it can be used; returns what a reader must know.
+        """See that it can record; what a reader must know. Raises UsageError or EngineError."""
+
+    def record(self, name: CapturedName, shape: Shape, requests: int, tell: Tell) -> Recording:
+        """Record one phase. Raises EngineError, with the profiler stopped."""
+
+    def close(self) -> None:
+        """Let go of it."""
+
+
+class InProcess:
+    """PyTorch's profiler in the process of ``hf:DIR``."""
+
+    name = "PyTorch's profiler in the model's process"
+    folder = ""
+
+    def __init__(self, engine: TorchEngine, run: Path) -> None:
+        self._engine, self._run = engine, run
+
+    def check(self) -> tuple[str, ...]:
+        """See that the run's folder has room.
 
         Raises:
-            UsageError: it is not there, or cannot write.
+            UsageError: it has none.
+        """
+        _room(self._run)
+        return ()
+
+    def record(self, name: CapturedName, shape: Shape, requests: int, tell: Tell) -> Recording:
+        """Record one phase.
+
+        Raises:
+            EngineError: the model or its profiler failed.
+        """
+        assert name != "mixed"
+        path = self._run.resolve() / "traces" / name / f"{name}.pt.trace.json.gz"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        sent = alone.in_process(self._engine, name, shape, requests, path, tell)
+        shown = str(path.relative_to(self._run.resolve()))
+        return Recording(name, sent, (CapturedFile(path=shown, bytes=path.stat().st_size),))
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+class ServerProfiler:
+    """A server's own profiler, and the folder that it writes into.
+
+    Args:
+        server: the server.
+        trace_dir: where it writes, by the user's word.
+        run: the run's folder.
+        wait_s: seconds that a start or a stop may take, and then the files.
+        prefix: how files are to begin.
+    """
+
+    def __init__(self, server: OpenAIServer, *, trace_dir: Path | None, run: Path, wait_s: float, prefix: str) -> None:
+        self._server, self._run, self._wait_s, self._prefix = server, run, wait_s, prefix
+        engine, client = server.target.engine, server.beside()
+        try:
+            self._stated = stated(client, server.root, engine)
+        except BaseException:
+            client.close()
+            raise
+        own = engine == "SGLang" and self._stated.local and trace_dir is None
+        output = str((run / "traces").resolve()) if own else str(trace_dir.resolve()) if trace_dir else ""
+        self._endpoint: Endpoint = endpoint(
+            engine, client, server.root, wait_s=wait_s, output=output, launcher=self._stated.launcher
+        )
+        self.folder = output or self._stated.folder
+        self._here = trace_dir or (Path(self.folder) if self.folder and self._stated.local else None)
+        self._trace_dir = trace_dir
+
+    @property
+    def name(self) -> str:
+        """Whose profiler, in words."""
+        kinds = {"cuda": "range for Nsight (cudaProfilerApi)", "proton": "Proton profiler"}
+        return f"{self._endpoint.kind}'s {kinds.get(self._stated.profiler, 'torch profiler')}"
+
+    def check(self) -> tuple[str, ...]:
+        """See that it is there and can write, without starting it; what a reader must know.
+
+        Raises:
+            UsageError: it is not there, or there is no room.
             EngineError: the server is gone.
         """
-        self.endpoint.check()
-        if self.stated.profiler == "proton":
+        self._endpoint.check()
+        if self._trace_dir is not None and not self._trace_dir.is_dir():
+            raise InputError(
+                f"--trace-dir {self._trace_dir} is no folder here: name the one that the server's profiler writes into."
+            )
+        if self._stated.profiler == "proton":
             raise UsageError(
                 "The server's profiler is Triton's Proton, whose files phasewise does not read: start vLLM with "
                 "--profiler-config.profiler=torch and --profiler-config.torch_profiler_dir=/DIR instead."
             )
-        notes = []
-        if self.stated.stacks:
-            notes.append(
-                "The profiler records Python stacks, which makes traces fifty times as large and slows the host: start "
-                "the server with --profiler-config.torch_profiler_with_stack=false."
-            )
-        if self.here is not None:
-            self._room(self.here)
-        return tuple(notes)
+        if self._here is not None:
+            _room(self._here)
+        if not self._stated.stacks:
+            return ()
+        return (
+            "The profiler records Python stacks, which make a trace some fifty times as large and slow the host: start "
+            "the server with --profiler-config.torch_profiler_with_stack=false.",
+        )
 
-    def _room(self, here: Path) -> None:
-        if why := files.full(here):
-            raise UsageError(
-                f"There is no room for a trace: {why}; make some, or start the server with another folder."
-            )
-        at = next((one for one in (here, *here.parents) if one.exists()), here)
-        if not os.access(at, os.W_OK | os.X_OK) and not self.stated.local:
-            raise UsageError(f"{at} cannot be written to: give --trace-dir the folder that the server writes into.")
+    def record(self, name: CapturedName, shape: Shape, requests: int, tell: Tell) -> Recording:
+        """Record one phase and wait for its files.
 
-    def _here(self, trace_dir: Path | None) -> Path | None:
-        if trace_dir is not None:
-            if not trace_dir.is_dir():
-                raise InputError(
-                    f"--trace-dir {trace_dir} is no folder here: name the one that the server's profiler writes into."
-                )
-            return trace_dir
-        return Path(self.folder) if self.folder and self.stated.local else None
-
-    def session(self, name: CapturedName, most: int) -> Session:
-        """One recording of it."""
-        return Session(self, f"{self._prefix}-{name}", most)
+        Raises:
+            EngineError: the server or its profiler failed, or no whole trace came; the profiler is stopped.
+        """
+        before = files.listing(self._here) if self._here is not None else {}
+        most = shape.steps if name == "decode" else MOST_STEPS
+        session = _Session(self._endpoint, f"{self._prefix}-{name}", most)
+        if name == "prefill":
+            sent = alone.prefill(self._server, session, shape.prompt, requests, tell)
+        elif name == "decode":
+            sent = alone.decode(self._server, session, shape, tell)
+        else:
+            sent = alone.mixed(self._server, session, shape, shape.prompt, requests, tell)
+        if self._here is None:
+            return Recording(name, sent, (self._elsewhere(name),))
+        found = self._files(self._here, before, name, tell)
+        return self._kept(name, sent, found)
 
     def close(self) -> None:
         """Close its connection."""
-        self.endpoint.close()
+        self._endpoint.close()
 
-    def kept(self, name: CapturedName, found: files.Found) -> tuple[CapturedFile, ...]:
-        """What came, copied into the run's folder when it is small; else as it lies.
-
-        Raises:
-            OSError: there is no room for the copies; the originals are where they were.
-        """
-        sizes = {path: path.stat().st_size for path in found.whole}
-        inside = self.here is not None and self._run.resolve() in self.here.resolve().parents
-        copy = not inside and sum(sizes.values()) <= SMALL
-        made = []
-        for path, size in sizes.items():
-            role = "front end" if files.FRONT_END in path.name else "rank"
-            shown, place = str(path.resolve()), "engine"
-            if inside:
-                shown, place = str(path.resolve().relative_to(self._run.resolve())), "run"
-            elif copy:
-                target = self._run / "traces" / name / path.name
-                target.parent.mkdir(parents=True, exist_ok=True)
-                shutil.copyfile(path, target)
-                shown, place = str(target.relative_to(self._run)), "run"
-            made.append(CapturedFile(path=shown, bytes=size, role=role, place=place))  # type: ignore[arg-type]
-        return tuple(made)
-
-    def pattern(self, name: CapturedName) -> CapturedFile:
-        """The files of a recording on another machine."""
-        ending = ".pt.trace.json.gz" if self.endpoint.kind == "vLLM" else ".trace.json.gz"
-        folder = self.folder.rstrip("/") or "the profiler's folder"
-        return CapturedFile(path=f"{folder}/{self._prefix}-{name}*{ending}", bytes=None, place="server")
-
-
-class Session:
-    """One recording: a `isolate.alone.Recorder`, and the wait for its files."""
-
-    def __init__(self, profiler: ServerProfiler, prefix: str, most: int) -> None:
-        self._profiler, self._prefix, self._most = profiler, prefix, most
-        self._before: files.Listing = {}
-
-    def start(self) -> None:
-        """Begin to record.
-
-        Raises:
-            EngineError: it cannot.
-        """
-        if self._profiler.here is not None:
-            self._before = files.listing(self._profiler.here)
-        self._profiler.endpoint.start(self._prefix, self._most)
-
-    def stop(self) -> None:
-        """Stop recording, if it runs.
-
-        Raises:
-            EngineError: it cannot.
-        """
-        self._profiler.endpoint.stop()
-
-    def files(self, wait_s: float, tell: Callable[[str], None]) -> files.Found | None:
-        """What it wrote, whole; None when it writes on another machine.
-
-        Raises:
-            EngineError: nothing came, or not all of it.
-        """
-        here = self._profiler.here
-        if here is None:
-            return None
-        found = files.wait(
-            here, self._before, self._prefix, self._profiler.stated.ranks, wait_s=max(wait_s, SETTLE_S), tell=tell
-        )
+    def _files(self, here: Path, before: files.Listing, name: CapturedName, tell: Tell) -> files.Found:
+        wait_s = max(self._wait_s, SETTLE_S)
+        found = files.wait(here, before, f"{self._prefix}-{name}", self._stated.ranks, wait_s=wait_s, tell=tell)
         if found.cut:
             path, why = found.cut[0]
             raise EngineError(
-                f"{path} is still being written, or broke off ({why}): wait for it, and read it with phasewise trace; "
-                "or allow more with --timeout."
+                f"{path} was not whole after {wait_s:g} s ({why}): see whether the disk is full; if it is still being "
+                "written, read it with phasewise trace later, or allow more with --timeout."
             )
         if not found.ranks:
             raise EngineError(
@@ -184,13 +194,86 @@ class Session:
             )
         return found
 
+    def _kept(self, name: CapturedName, sent: Sent, found: files.Found) -> Recording:
+        """The files copied into the run's folder when they are small and there is room; else as they lie."""
+        notes: list[str] = []
+        lacking = (self._stated.ranks or 0) - len(found.ranks)
+        if lacking > 0:
+            notes.append(
+                f"{name}: {len(found.ranks)} of {self._stated.ranks} ranks wrote a trace: what the others did is not in "
+                "it; see whether they run on another machine, or what their log says."
+            )
+        folder, run = self._run / "traces" / name, self._run.resolve()
+        inside = all(run in path.resolve().parents for path in found.whole)
+        small = sum(path.stat().st_size for path in found.whole) <= SMALL
+        if inside:
+            return Recording(name, sent, tuple(_file(path, path.resolve().relative_to(run)) for path in found.whole))
+        if small:
+            try:
+                folder.mkdir(parents=True, exist_ok=True)
+                made = tuple(
+                    _file(path, Path(shutil.copyfile(path, folder / path.name)).relative_to(self._run))
+                    for path in found.whole
+                )
+                return Recording(name, sent, made, tuple(notes))
+            except OSError as error:
+                shutil.rmtree(folder, ignore_errors=True)
+                notes.append(f"{name}: its files stay where the engine wrote them, for they {_uncopied(error)}.")
+        left = tuple(_file(path, path.resolve(), place_run=False) for path in found.whole)
+        return Recording(name, sent, left, tuple(notes))
 
-class NoRoom(NamedTuple):
-    """Why files were left where they are."""
+    def _elsewhere(self, name: CapturedName) -> CapturedFile:
+        """The files of a recording on another machine, as a pattern."""
+        ending = ".pt.trace.json.gz" if self._endpoint.kind == "vLLM" else ".trace.json.gz"
+        folder = self.folder.rstrip("/") or "FOLDER"
+        if self._stated.profiler == "cuda":
+            return CapturedFile(path=f"{folder}/REPORT.nsys-rep", bytes=None, place="server")
+        return CapturedFile(path=f"{folder}/{self._prefix}-{name}*{ending}", bytes=None, place="server")
 
-    why: str
+
+class _Session(NamedTuple):
+    """One recording, as `isolate.recorded.Recorder`."""
+
+    endpoint: Endpoint
+    prefix: str
+    most: int
+
+    def start(self) -> None:
+        """Begin to record."""
+        self.endpoint.start(self.prefix, self.most)
+
+    def stop(self) -> None:
+        """Stop, if it runs."""
+        self.endpoint.stop()
 
 
-def no_room(error: OSError) -> str:
-    """``error`` of a copy, in words."""
-    return "no space is left" if error.errno in (errno.ENOSPC, errno.EDQUOT) else error.strerror or str(error)
+def profiler(engine: Engine, *, trace_dir: Path | None, run: Path, wait_s: float, prefix: str) -> Profiler:
+    """What records ``engine``.
+
+    Raises:
+        UsageError: nothing that we know does.
+        EngineError: the server is gone.
+    """
+    if isinstance(engine, TorchEngine):
+        return InProcess(engine, run)
+    assert isinstance(engine, OpenAIServer)
+    return ServerProfiler(engine, trace_dir=trace_dir, run=run, wait_s=wait_s, prefix=prefix)
+
+
+def _file(path: Path, shown: Path, *, place_run: bool = True) -> CapturedFile:
+    return CapturedFile(
+        path=str(shown),
+        bytes=path.stat().st_size,
+        role="front end" if files.FRONT_END in path.name else "rank",
+        place="run" if place_run else "engine",
+    )
+
+
+def _room(folder: Path) -> None:
+    if why := files.full(folder):
+        raise UsageError(f"There is no room for a trace: {why}; make some, or have it written to another folder.")
+
+
+def _uncopied(error: OSError) -> str:
+    no_space = error.errno in (errno.ENOSPC, errno.EDQUOT)
+    return "find no room in the run's folder" if no_space else f"cannot be copied ({error.strerror or error})"

@@ -17,15 +17,19 @@ from typing import NamedTuple
 
 import msgspec
 
-from phasewise.isolate.alone import Sent
+from phasewise.isolate.recorded import Sent
 from phasewise.record.capture import Captured, CapturedName, CapturedPart
-from phasewise.record.observation import Check, Observation
+from phasewise.record.observation import Check, CheckStatus, Observation
 from phasewise.record.quantity import Quantity, measured, predicted, reported
 from phasewise.record.trace import TracePhase, TraceStep
 from phasewise.units import show
 
 AGREE = 0.05
 """A trace whose step is within this part of the client's agrees with it."""
+
+
+Made = tuple[str, CheckStatus | None, str]
+"""A check: its name, how it came out (None: it does not apply), what was seen."""
 
 
 class Steps(NamedTuple):
@@ -168,10 +172,10 @@ def _parts(name: CapturedName, times: Steps, client: Quantity, slowed: Quantity)
     between = (
         "between the chunks of a prompt: the scheduler"
         if name == "prefill"
-        else "from the end of a step to the start of the next: sampling, the scheduler, and the way to the worker"
+        else "from the end of a step to the start of the next: sampling, and on a server the scheduler and the way to the worker"
     )
     front = (
-        "before and after the prompt's steps: HTTP, tokenising, scheduling, sampling, detokenising, the client"
+        "before and after the prompt's steps: sampling, and on a server HTTP, tokenising, scheduling and detokenising"
         if name == "prefill"
         else "what tokens come apart more than the steps that make them, by the client in the same recording"
     )
@@ -196,7 +200,9 @@ def _parts(name: CapturedName, times: Steps, client: Quantity, slowed: Quantity)
 
 
 def _text(found: Captured, times: Steps) -> str:
-    assert found.client is not None and found.slowed is not None and found.traced is not None
+    assert found.client is not None
+    assert found.slowed is not None
+    assert found.traced is not None
     one = "prompt" if found.name == "prefill" else "step"
     client, traced = found.client.value, found.traced.value
     off = (traced - client) / client
@@ -210,7 +216,7 @@ def _text(found: Captured, times: Steps) -> str:
     elif cost < 0:
         words.append(f"the recorded run was {show(-cost, 's')} a {one} faster than the timed one")
     if front > 0:
-        words.append(f"{show(front, 's')} are outside of what the engine's worker does (HTTP, scheduling, sampling)")
+        words.append(f"{show(front, 's')} lie outside of its steps")
     return f"{head}: {' and '.join(words)}." if words else f"{head}."
 
 
@@ -218,13 +224,13 @@ def _checks(name: CapturedName, sent: Sent, steps: Sequence[TraceStep]) -> list[
     phase = name if name != "mixed" else "run"
     made = [_alone(name, steps), _as_sent(name, sent, steps), _uncached(sent)]
     return [
-        Check(name=check, phase=phase, status=status, detail=detail, voids=check != "uncached")
+        Check(name=check, phase=phase, status=status, detail=detail, voids=True)
         for check, status, detail in made
         if status
     ]
 
 
-def _alone(name: CapturedName, steps: Sequence[TraceStep]) -> tuple[str, str, str]:
+def _alone(name: CapturedName, steps: Sequence[TraceStep]) -> Made:
     called = "mix_labelled" if name == "mixed" else "one_phase"
     if not steps:
         return called, "failed", "the trace holds no step"
@@ -250,11 +256,11 @@ def _by_counts(step: TraceStep) -> TracePhase:
     return "mixed" if prompts and answers else "prefill" if prompts else "decode"
 
 
-def _as_sent(name: CapturedName, sent: Sent, steps: Sequence[TraceStep]) -> tuple[str, str, str]:
+def _as_sent(name: CapturedName, sent: Sent, steps: Sequence[TraceStep]) -> Made:
     """Whether the counts of every rank's steps are those of what was sent."""
     called = "tokens_as_sent"
     if not steps:
-        return called, "", ""
+        return called, None, ""
     if all(step.prefill is None and step.decode is None for step in steps):
         return called, "not_checked", "no step of the trace says how many tokens it handled"
     for rank in _by_rank(steps):
@@ -279,9 +285,9 @@ def _sent_words(name: CapturedName, sent: Sent) -> str:
     return {"prefill": prompts, "decode": f"{decoded} step", "mixed": f"{prompts}, {decoded}"}[name]
 
 
-def _uncached(sent: Sent) -> tuple[str, str, str]:
+def _uncached(sent: Sent) -> Made:
     if not sent.prompt_tokens:
-        return "uncached", "", ""
+        return "uncached", None, ""
     known = [tokens for tokens in sent.cached_tokens if tokens is not None]
     if not known:
         return "uncached", "not_checked", "the server does not say how many prompt tokens came from its cache"

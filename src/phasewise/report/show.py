@@ -48,7 +48,7 @@ def profiled(run: Run, folder: Path, unsaved: dict[str, str], *, as_json: bool, 
 
 
 traced = loaded = swept = captured = profiled
-"""The same for `phasewise trace`, `load`, `sweep` and `capture`: their runs have forms of their own, by `again` and `_page`."""
+"""The same for `trace`, `load`, `sweep` and `capture`: their runs have forms of their own, by `again` and `_page`."""
 
 
 def load_plan(plan: LoadPlan, *, dry: bool, as_json: bool) -> None:

@@ -1,9 +1,9 @@
 """An engine's own profiler over HTTP: ``/start_profile`` and ``/stop_profile`` of vLLM and SGLang.
 
 Read in vLLM 0.32 (``entrypoints/serve/profile``, ``v1/engine/async_llm.py``) and SGLang
-(``srt/managers/scheduler_profiler_mixin.py``). vLLM has the endpoints only with ``--profiler-config``, takes a prefix of
-the files' names and a bound of steps, and answers 409 to a second start. SGLang always has them, takes where and what to
-record, and answers a start while another one runs with HTTP 500 and no reason. Its ``GET`` starts a profile too.
+(``srt/managers/scheduler_profiler_mixin.py``). vLLM has the endpoints only with ``--profiler-config``, takes a prefix
+of the files' names and a bound of steps, and answers 409 to a second start. SGLang always has them, takes where and
+what to record, and answers a start while another one runs with HTTP 500 and no reason. Its ``GET`` starts a profile.
 """
 
 from __future__ import annotations
@@ -36,7 +36,9 @@ class Endpoint:
         running: a profile that we asked for may be running.
     """
 
-    def __init__(self, client: Client, root: str, kind: Kind, *, wait_s: float, output: str = "") -> None:
+    def __init__(
+        self, client: Client, root: str, kind: Kind, *, wait_s: float, output: str = "", launcher: str = ""
+    ) -> None:
         """Drive it by ``client``, which is closed with it.
 
         Args:
@@ -45,6 +47,7 @@ class Endpoint:
             kind: whose it is.
             wait_s: seconds that a start or a stop may take.
             output: the folder that SGLang is to write into; vLLM's is chosen at its start.
+            launcher: ``nsys`` or ``ncu`` when the server runs under it: SGLang then drives a cudaProfilerApi range.
         """
         self.kind = kind
         self.running = False
@@ -52,6 +55,7 @@ class Endpoint:
         self._root = root
         self._wait_s = wait_s
         self._output = output
+        self._activities = ["CUDA_PROFILER"] if launcher else ["CPU", "GPU"]
 
     @property
     def stopping(self) -> str:
@@ -128,7 +132,7 @@ class Endpoint:
         return {
             **where,
             "profile_prefix": prefix,
-            "activities": ["CPU", "GPU"],
+            "activities": self._activities,
             "profile_by_stage": False,
             "with_stack": False,
             "record_shapes": True,
@@ -164,7 +168,9 @@ class Endpoint:
         )
 
 
-def endpoint(engine: str, client: Client, root: str, *, wait_s: float, output: str = "") -> Endpoint:
+def endpoint(
+    engine: str, client: Client, root: str, *, wait_s: float, output: str = "", launcher: str = ""
+) -> Endpoint:
     """The profiler of ``engine``, as its probe named it; ``client`` is closed when there is none.
 
     Raises:
@@ -172,7 +178,7 @@ def endpoint(engine: str, client: Client, root: str, *, wait_s: float, output: s
     """
     if engine in ("vLLM", "SGLang"):
         kind: Kind = "vLLM" if engine == "vLLM" else "SGLang"
-        return Endpoint(client, root, kind, wait_s=wait_s, output=output)
+        return Endpoint(client, root, kind, wait_s=wait_s, output=output, launcher=launcher)
     client.close()
     raise UsageError(none(engine))
 

@@ -18,7 +18,7 @@ FRONT_END = ".async_llm."
 POLL_S = 0.25
 _BLOCK = 1 << 20
 _FREE = 256 << 20
-"""Bytes that a folder must have left: a trace with stacks of a few seconds has 50 MB packed, ten times that on its way."""
+"""Bytes that a folder must have left: a few seconds with stacks are 50 MB packed, and ten times that on the way."""
 
 Listing = Mapping[Path, tuple[int, int]]
 """Files with the time of their last change (ns) and their size."""
@@ -74,7 +74,7 @@ def wait(
     """What is new in ``folder`` since ``before``, once it is whole: one file for each of ``ranks`` workers.
 
     Files are those that begin with ``prefix`` when any does, for an older engine takes none. Without a known number of
-    ranks it is done when all that came is whole and nothing more comes. After ``wait_s`` seconds it gives what there is.
+    ranks it is done when all that came is whole and nothing more comes. After ``wait_s`` seconds it gives what is there.
     """
     until, last, still = time.monotonic() + wait_s, None, 0
     while True:

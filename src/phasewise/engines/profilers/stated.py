@@ -35,6 +35,7 @@ class Stated(msgspec.Struct, frozen=True, kw_only=True):
         stacks: whether it records Python stacks.
         ranks: worker processes, each of which writes a file.
         local: the server's process was found on this machine.
+        launcher: ``nsys`` or ``ncu`` where that started it.
         by: who said it.
     """
 
@@ -43,6 +44,7 @@ class Stated(msgspec.Struct, frozen=True, kw_only=True):
     stacks: bool | None = None
     ranks: int | None = None
     local: bool = False
+    launcher: str = ""
     by: str = ""
 
 
@@ -59,7 +61,11 @@ def stated(client: Client, root: str, engine: str) -> Stated:
     if not page.by:
         return process
     return msgspec.structs.replace(
-        page, local=True, folder=page.folder or process.folder, profiler=page.profiler or process.profiler
+        page,
+        local=True,
+        launcher=process.launcher,
+        folder=page.folder or process.folder,
+        profiler=page.profiler or process.profiler,
     )
 
 
@@ -115,14 +121,16 @@ def _by_process(address: Address) -> Stated | None:
     for process in _listening(address.port):
         with contextlib.suppress(psutil.Error, OSError):
             lineage = [process, *process.parents()[:_PARENTS]]
+            launcher = _launcher([one.name() for one in lineage])
             for one in lineage:
                 arguments = one.cmdline()
                 config = profiler_config(arguments)
                 if config:
                     found = _of_config(config, world(arguments), "the server's arguments")
                     folder = str(Path(one.cwd()) / Path(found.folder).expanduser()) if found.folder else ""
-                    return msgspec.structs.replace(found, folder=folder, local=True)
-            return Stated(ranks=world(process.cmdline()), local=True, by="the server's arguments")
+                    return msgspec.structs.replace(found, folder=folder, local=True, launcher=launcher)
+            ranks = next((size for one in lineage if (size := world(one.cmdline()))), None)
+            return Stated(ranks=ranks, local=True, launcher=launcher, by="the server's arguments")
     return None
 
 
@@ -145,10 +153,13 @@ def _listening(port: int) -> Iterator[Any]:
     import psutil
 
     with contextlib.suppress(psutil.Error, OSError):
-        pids = {one.pid for one in psutil.net_connections("tcp") if one.laddr and one.laddr[1] == port}
-        states = {one.pid: one.status for one in psutil.net_connections("tcp") if one.laddr and one.laddr[1] == port}
-        for pid in sorted(pid for pid in pids if pid and states.get(pid)):
+        sockets = [one for one in psutil.net_connections("tcp") if one.status == psutil.CONN_LISTEN and one.pid]
+        for pid in sorted({one.pid for one in sockets if one.laddr and one.laddr[1] == port and one.pid}):
             yield psutil.Process(pid)
+
+
+def _launcher(names: Sequence[str]) -> str:
+    return next((tool for tool in ("nsys", "ncu") if any(name.startswith(tool) for name in names)), "")
 
 
 def profiler_config(arguments: Sequence[str]) -> dict[str, Any]:

@@ -1,15 +1,19 @@
-"""A capture: the client's times beside the trace's, what neither explains, what was checked, and where the files are."""
+"""A capture: the client's times beside the trace's, what neither explains, the checks, and where the files are."""
 
 from __future__ import annotations
 
+import itertools
+import statistics
 from collections.abc import Iterator
 
 from phasewise.record.capture import Capture, Captured, CapturedFile
 from phasewise.record.observation import Check
 from phasewise.record.run import Run
+from phasewise.record.trace import TraceStep
 from phasewise.report.view import findings, heading, words
 from phasewise.report.view.heading import Notice
 from phasewise.report.view.table import Cell, Table, columns, give, say
+from phasewise.report.view.traced import said
 
 PARTS = {
     "kernels": "kernels (union)",
@@ -103,21 +107,31 @@ def unexplained(found: Capture) -> tuple[str, ...]:
 
 
 def mix(found: Capture) -> Table:
-    """Every step of the mix in order: what it is by its label."""
+    """The steps of the mix in order and what each is by its label; like ones that follow each other in one row."""
     steps = [step for one in found.phases for step in one.marked]
-    rows = tuple(
-        (
-            say(number),
-            say(step.phase),
-            say(words.count(step.prefill.tokens if step.prefill else 0)),
-            say(words.count(step.decode.tokens if step.decode else 0)),
-            say(words.number(step.span_s, "s")),
-            say(words.clean(step.label)),
+    rows, first = [], 1
+    for (phase, label, prompts, answers), alike in itertools.groupby(steps, _marked):
+        spans = [step.span_s for step in alike]
+        last = first + len(spans) - 1
+        rows.append(
+            (
+                say(f"{first}" if first == last else f"{first} to {last}"),
+                say(phase),
+                Cell(words.count(prompts)),
+                Cell(words.count(answers)),
+                give(said(statistics.median(spans), "s", "span of the step, median")),
+                say(label),
+            )
         )
-        for number, step in enumerate(steps, 1)
-    )
+        first = last + 1
     heads = columns("step", "phase", ">prompt tokens", ">decode tokens", ">span", "label")
-    return Table(title="The mix, step by step", columns=heads, rows=rows)
+    return Table(title="The mix, step by step", columns=heads, rows=tuple(rows))
+
+
+def _marked(step: TraceStep) -> tuple[str, str, int | None, int | None]:
+    """What steps that stand in one row share."""
+    prompts, answers = (half.tokens if half else 0 for half in (step.prefill, step.decode))
+    return step.phase, step.label, prompts, answers
 
 
 def checks(found: Capture) -> Table:
