@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from phasewise.cli import flags
 from phasewise.cli.stderr import say
 
+if TYPE_CHECKING:
+    from phasewise.jobs.subject import Subject
+
 
 def capture(
     target: Annotated[
         str | None,
         typer.Argument(metavar="TARGET", help="A server's URL (vLLM, SGLang), or hf:DIR.", show_default=False),
+    ] = None,
+    command: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="COMMAND...", help="With --under: what to run, after a `--`.", show_default=False),
     ] = None,
     model: flags.Model = None,
     on: flags.On = None,
@@ -32,6 +39,10 @@ def capture(
     mix: Annotated[
         bool, typer.Option("--mix", help="Then a third trace: the same prompts coming into a running decode.")
     ] = False,
+    under: Annotated[
+        Literal["nsys", "ncu"] | None,
+        typer.Option("--under", help="Run a command of your own under Nsight Systems or Compute, and read its report."),
+    ] = None,
     trace_dir: Annotated[
         Path | None,
         typer.Option("--trace-dir", metavar="DIR", help="Where the server's profiler writes, as seen from here."),
@@ -62,8 +73,10 @@ def capture(
 ) -> int:
     """One trace per phase from a live engine, each phase alone, with the client's times beside it.
 
-    Examples: phasewise capture http://127.0.0.1:8000 --model llama-3-8b --on h100-sxm; phasewise capture hf:./model
+    Examples: phasewise capture http://127.0.0.1:8000 --model llama-3-8b --on h100-sxm; phasewise capture hf:./model;
+    phasewise capture --under nsys -- python own.py
     """
+    from phasewise.errors import UsageError
     from phasewise.jobs.capture import Options
     from phasewise.jobs.capture import capture as job
     from phasewise.jobs.subject import Subject
@@ -72,9 +85,15 @@ def capture(
     from phasewise.report import show
     from phasewise.report.progress import bar
 
+    subject = Subject(model=model, on=on, devices=devices, weights=weights, kv=kv, peak=peak, bandwidth=bandwidth)
+    given = tuple(filter(None, (target, *(command or ()))))
+    if command and not under:
+        raise UsageError(f"{command[0]!r} is one argument too many: name one TARGET, or run a command with --under.")
+    if under:
+        return _launched(under, given, subject, out or RUNS, as_json=as_json, full=full)
     options = Options(
         target=target,
-        subject=Subject(model=model, on=on, devices=devices, weights=weights, kv=kv, peak=peak, bandwidth=bandwidth),
+        subject=subject,
         phases=("prefill", "decode") if phase == "both" else (phase,),
         prompt=prompt,
         requests=requests,
@@ -97,5 +116,21 @@ def capture(
     )
     with bar() as progress:
         done = job(options, progress)
+    unsaved = show.captured(done.run, done.folder, done.unsaved, as_json=as_json, full=full)
+    return done.exit_code if not unsaved else say(unsaved, done.exit_code or 3)
+
+
+def _launched(
+    tool: Literal["nsys", "ncu"], command: tuple[str, ...], subject: Subject, out: Path, *, as_json: bool, full: bool
+) -> int:
+    from phasewise.errors import UsageError
+    from phasewise.jobs.launched import Options, launched
+    from phasewise.report import show
+    from phasewise.report.progress import bar
+
+    if not command:
+        raise UsageError(f"--under {tool} needs a command: phasewise capture --under {tool} -- python own.py")
+    with bar() as progress:
+        done = launched(Options(tool=tool, command=command, subject=subject, out=out), progress)
     unsaved = show.captured(done.run, done.folder, done.unsaved, as_json=as_json, full=full)
     return done.exit_code if not unsaved else say(unsaved, done.exit_code or 3)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from phasewise.engines.base import Answer, Engine, Prompt
-from phasewise.errors import EngineError
+from phasewise.errors import EngineError, Unreachable
 from phasewise.record.observation import Phase
 
 
@@ -77,6 +77,8 @@ def recording(recorder: Recorder) -> Iterator[None]:
     except BaseException as ending:
         try:
             recorder.stop()
+        except Unreachable:
+            pass  # a server that is gone records nothing any more
         except EngineError as error:
             ending.add_note(str(error))
         raise

@@ -1,4 +1,4 @@
-"""The job behind `phasewise capture`: time each phase, record each phase alone, read what came, lay both side by side."""
+"""The job behind `phasewise capture`: time each phase, record each alone, read what came, lay both side by side."""
 
 from __future__ import annotations
 

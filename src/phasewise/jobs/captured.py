@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -12,11 +12,11 @@ from phasewise.errors import InputError
 from phasewise.jobs import trace
 from phasewise.jobs.of_run import OfRun
 from phasewise.jobs.recorder import Recording
-from phasewise.judge.captured import compared
+from phasewise.judge.captured import compared, every_rank
 from phasewise.record.capture import Captured
 from phasewise.record.observation import Observation
 from phasewise.record.run import Run
-from phasewise.record.trace import Traced, TraceStep
+from phasewise.record.trace import Traced, TraceFile, TraceStep
 
 Progress = Callable[[str, float], None]
 
@@ -49,13 +49,15 @@ def read(
     files = {one.name: _paths(one, folder) for one in recordings}
     run, faults, on_cpu = None, [], False
     steps: dict[str, tuple[TraceStep, ...]] = {}
+    ranks: dict[str, tuple[TraceFile, ...]] = {}
     sides = [name for name in ("prefill", "decode") if files.get(name)]
     if sides:
         options = trace.Options(prefill=files.get("prefill", ()), decode=files.get("decode", ()))
         try:
             seen = trace.read(options, lambda doing, part: progress(doing, 0.8 * part))
             run = trace.judged(seen, subject, options, started, folder.name)
-            steps |= _by_recording(seen.traced, sides)
+            for name, own, marked in _by_recording(seen.traced, sides):
+                ranks[name], steps[name] = own, marked
             on_cpu = seen.traced.on_cpu
         except InputError as error:
             faults.append(str(error))
@@ -64,11 +66,11 @@ def read(
             seen = trace.read(
                 trace.Options(files=files["mixed"]), lambda doing, part: progress(doing, 0.8 + 0.2 * part)
             )
-            steps["mixed"] = seen.traced.steps
+            ranks["mixed"], steps["mixed"] = seen.traced.files, seen.traced.steps
             on_cpu = on_cpu or seen.traced.on_cpu
         except InputError as error:
             faults.append(str(error))
-    phases = tuple(_phase(one, steps.get(one.name), observation) for one in recordings)
+    phases = tuple(_phase(one, steps.get(one.name), ranks.get(one.name, ()), observation) for one in recordings)
     return Read(run, phases, on_cpu, tuple(faults))
 
 
@@ -81,19 +83,27 @@ def _paths(one: Recording, folder: Path) -> tuple[Path, ...]:
     )
 
 
-def _by_recording(traced: Traced, names: Sequence[str]) -> dict[str, tuple[TraceStep, ...]]:
-    """Steps of each recording, whose ranks follow one another."""
-    counts = traced.recordings or (len(traced.files),)
-    found, first = {}, 0
-    for name, count in zip(names, counts, strict=True):
-        found[name] = tuple(step for step in traced.steps if first <= step.rank < first + count)
+def _by_recording(
+    traced: Traced, names: Sequence[str]
+) -> Iterator[tuple[str, tuple[TraceFile, ...], tuple[TraceStep, ...]]]:
+    """Files and steps of each recording, whose ranks follow one another."""
+    first = 0
+    for name, count in zip(names, traced.recordings or (len(traced.files),), strict=True):
+        marked = tuple(step for step in traced.steps if first <= step.rank < first + count)
+        yield name, traced.files[first : first + count], marked
         first += count
-    return found
 
 
-def _phase(one: Recording, steps: tuple[TraceStep, ...] | None, observation: Observation | None) -> Captured:
+def _phase(
+    one: Recording,
+    steps: tuple[TraceStep, ...] | None,
+    ranks: Sequence[TraceFile],
+    observation: Observation | None,
+) -> Captured:
     if steps is not None:
-        return msgspec.structs.replace(compared(one.name, one.sent, steps, observation), files=one.files)
+        found = compared(one.name, one.sent, steps, observation)
+        checks = (*found.checks, every_rank(one.name, ranks, one.ranks))
+        return msgspec.structs.replace(found, files=one.files, checks=checks)
     return Captured(
         name=one.name,
         files=one.files,

@@ -14,9 +14,9 @@ from phasewise.engines.profilers import files
 from phasewise.engines.profilers.endpoint import Endpoint, endpoint
 from phasewise.engines.profilers.stated import stated
 from phasewise.engines.torch_local import TorchEngine
-from phasewise.errors import EngineError, InputError, UsageError
+from phasewise.errors import EngineError, InputError, Unreachable, UsageError
 from phasewise.isolate import alone
-from phasewise.isolate.recorded import Sent, Shape
+from phasewise.isolate.recorded import Recorder, Sent, Shape
 from phasewise.record.capture import CapturedFile, CapturedName
 
 SMALL = 64 << 20
@@ -32,12 +32,16 @@ Tell = Callable[[str], None]
 
 
 class Recording(NamedTuple):
-    """One phase as it was recorded: what was sent, the files as they are kept, and what to know of them."""
+    """One phase as it was recorded: what was sent, the files as they are kept, what to know of them.
+
+    ``ranks`` is how many workers the engine says that it has; None when it does not say.
+    """
 
     name: CapturedName
     sent: Sent
     files: tuple[CapturedFile, ...]
     notes: tuple[str, ...] = ()
+    ranks: int | None = None
 
 
 class Profiler(Protocol):
@@ -163,12 +167,13 @@ class ServerProfiler:
         before = files.listing(self._here) if self._here is not None else {}
         most = shape.steps if name == "decode" else MOST_STEPS
         session = _Session(self._endpoint, f"{self._prefix}-{name}", most)
-        if name == "prefill":
-            sent = alone.prefill(self._server, session, shape.prompt, requests, tell)
-        elif name == "decode":
-            sent = alone.decode(self._server, session, shape, tell)
-        else:
-            sent = alone.mixed(self._server, session, shape, shape.prompt, requests, tell)
+        try:
+            sent = self._sent(name, session, shape, requests, tell)
+        except Unreachable as error:
+            raise Unreachable(
+                f"The server went away while its profiler recorded {name} ({str(error).rstrip('.')}): it may have run "
+                "out of memory; record fewer --requests and --steps, or a shorter --prompt."
+            ) from None
         if self._here is None:
             return Recording(name, sent, (self._elsewhere(name),))
         found = self._files(self._here, before, name, tell)
@@ -177,6 +182,13 @@ class ServerProfiler:
     def close(self) -> None:
         """Close its connection."""
         self._endpoint.close()
+
+    def _sent(self, name: CapturedName, session: Recorder, shape: Shape, requests: int, tell: Tell) -> Sent:
+        if name == "prefill":
+            return alone.prefill(self._server, session, shape.prompt, requests, tell)
+        if name == "decode":
+            return alone.decode(self._server, session, shape, tell)
+        return alone.mixed(self._server, session, shape, shape.prompt, requests, tell)
 
     def _files(self, here: Path, before: files.Listing, name: CapturedName, tell: Tell) -> files.Found:
         wait_s = max(self._wait_s, SETTLE_S)
@@ -196,18 +208,13 @@ class ServerProfiler:
 
     def _kept(self, name: CapturedName, sent: Sent, found: files.Found) -> Recording:
         """The files copied into the run's folder when they are small and there is room; else as they lie."""
-        notes: list[str] = []
-        lacking = (self._stated.ranks or 0) - len(found.ranks)
-        if lacking > 0:
-            notes.append(
-                f"{name}: {len(found.ranks)} of {self._stated.ranks} ranks wrote a trace: what the others did is not in "
-                "it; see whether they run on another machine, or what their log says."
-            )
+        notes: tuple[str, ...] = ()
         folder, run = self._run / "traces" / name, self._run.resolve()
         inside = all(run in path.resolve().parents for path in found.whole)
         small = sum(path.stat().st_size for path in found.whole) <= SMALL
         if inside:
-            return Recording(name, sent, tuple(_file(path, path.resolve().relative_to(run)) for path in found.whole))
+            kept = tuple(_file(path, path.resolve().relative_to(run)) for path in found.whole)
+            return Recording(name, sent, kept, ranks=self._stated.ranks)
         if small:
             try:
                 folder.mkdir(parents=True, exist_ok=True)
@@ -215,12 +222,12 @@ class ServerProfiler:
                     _file(path, Path(shutil.copyfile(path, folder / path.name)).relative_to(self._run))
                     for path in found.whole
                 )
-                return Recording(name, sent, made, tuple(notes))
+                return Recording(name, sent, made, ranks=self._stated.ranks)
             except OSError as error:
                 shutil.rmtree(folder, ignore_errors=True)
-                notes.append(f"{name}: its files stay where the engine wrote them, for they {_uncopied(error)}.")
+                notes = (f"{name}: its files stay where the engine wrote them, for they {_uncopied(error)}.",)
         left = tuple(_file(path, path.resolve(), place_run=False) for path in found.whole)
-        return Recording(name, sent, left, tuple(notes))
+        return Recording(name, sent, left, notes, self._stated.ranks)
 
     def _elsewhere(self, name: CapturedName) -> CapturedFile:
         """The files of a recording on another machine, as a pattern."""

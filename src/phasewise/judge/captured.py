@@ -21,7 +21,7 @@ from phasewise.isolate.recorded import Sent
 from phasewise.record.capture import Captured, CapturedName, CapturedPart
 from phasewise.record.observation import Check, CheckStatus, Observation
 from phasewise.record.quantity import Quantity, measured, predicted, reported
-from phasewise.record.trace import TracePhase, TraceStep
+from phasewise.record.trace import TraceFile, TracePhase, TraceStep
 from phasewise.units import show
 
 AGREE = 0.05
@@ -86,6 +86,21 @@ def client(name: CapturedName, sent: Sent, seen: Observation | None) -> Quantity
         source = f"fit of TPOT over context, at {sent.context:,.0f} tokens"
         return measured(seen.decode.fit.at(sent.context), "s", source)
     return None
+
+
+def every_rank(name: CapturedName, files: Sequence[TraceFile], stated: int | None) -> Check:
+    """Whether every worker wrote a file: as many as the engine says that it has, or as the files say of themselves."""
+    phase = name if name != "mixed" else "run"
+    worlds = [file.world for file in files if file.world]
+    world = max([*worlds, *([stated] if stated else [])], default=0)
+    if not world:
+        detail = f"{len(files)} came, and neither the engine nor the files say how many workers there are"
+        return Check(name="every_rank", phase=phase, status="not_checked", detail=detail)
+    if len(files) < world:
+        detail = f"{len(files)} of {world} workers wrote a trace: see whether the others run on another machine"
+        return Check(name="every_rank", phase=phase, status="failed", detail=detail, voids=True)
+    detail = f"{len(files)} of {world} {'worker' if world == 1 else 'workers'} wrote a trace"
+    return Check(name="every_rank", phase=phase, status="passed", detail=detail, voids=True)
 
 
 def _slowed(name: CapturedName, sent: Sent) -> Quantity | None:
@@ -172,7 +187,7 @@ def _parts(name: CapturedName, times: Steps, client: Quantity, slowed: Quantity)
     between = (
         "between the chunks of a prompt: the scheduler"
         if name == "prefill"
-        else "from the end of a step to the start of the next: sampling, and on a server the scheduler and the way to the worker"
+        else "from one step to the next: sampling, and on a server the scheduler and the way to the worker"
     )
     front = (
         "before and after the prompt's steps: sampling, and on a server HTTP, tokenising, scheduling and detokenising"

@@ -74,7 +74,8 @@ def wait(
     """What is new in ``folder`` since ``before``, once it is whole: one file for each of ``ranks`` workers.
 
     Files are those that begin with ``prefix`` when any does, for an older engine takes none. Without a known number of
-    ranks it is done when all that came is whole and nothing more comes. After ``wait_s`` seconds it gives what is there.
+    ranks it is done when all that came is whole and nothing more comes. After ``wait_s`` seconds that is
+    what there is.
     """
     until, last, still = time.monotonic() + wait_s, None, 0
     while True:
