@@ -1,7 +1,7 @@
 """A server in the manner of vLLM whose profiler writes a trace of what it really did, with faults to plant.
 
 One step at a time runs, as in an engine: a prompt is a step of its own length, and each running request gets a token
-per step. While a profile runs every step is kept, and ``stop_profile`` writes them as Kineto JSON. No code of phasewise.
+per step. While a profile runs every step is kept; ``stop_profile`` writes them as Kineto JSON. No code of phasewise.
 """
 
 from __future__ import annotations
