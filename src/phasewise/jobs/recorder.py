@@ -92,7 +92,7 @@ class InProcess:
         path.parent.mkdir(parents=True, exist_ok=True)
         sent = alone.in_process(self._engine, name, shape, requests, path, tell)
         shown = str(path.relative_to(self._run.resolve()))
-        return Recording(name, sent, (CapturedFile(path=shown, bytes=path.stat().st_size),))
+        return Recording(name, sent, (CapturedFile(path=shown, bytes=path.stat().st_size),), ranks=1)
 
     def close(self) -> None:
         """Nothing is held."""
