@@ -41,6 +41,8 @@ def test_json_has_stdout_for_itself(tmp_path: Path) -> None:
         (["gguf:model.gguf"], "--print nsys"),
         (["http://127.0.0.1:9", "more"], "too many"),
         (["--under", "nsys"], "needs a command"),
+        (["--engine", "vllm"], "give --print"),
+        (["--print", "nsys"], "--engine"),
         (["--under", "nsys", "--", "true"], "not on the PATH"),
     ],
 )
@@ -90,10 +92,10 @@ def test_a_command_of_ones_own(tmp_path: Path) -> None:
     (tools / "nsys").write_text(
         f"#!{sys.executable}\n"
         "import shutil, subprocess, sys\n"
-        "at = sys.argv.index('--output')\n"
-        "assert sys.argv[1] == 'profile'\n"
-        "code = subprocess.call(sys.argv[at + 2:])\n"
-        f"shutil.copy({str(trace)!r}, sys.argv[at + 1] + '.nsys-rep')\n"
+        "(at,) = [i for i, word in enumerate(sys.argv) if word.startswith('--output=')]\n"
+        "assert sys.argv[1] == 'profile' and '--cuda-graph-trace=graph' in sys.argv\n"
+        "code = subprocess.call(sys.argv[at + 1:])\n"
+        f"shutil.copy({str(trace)!r}, sys.argv[at][9:] + '.nsys-rep')\n"
         "sys.exit(code)\n"
     )
     (tools / "nsys").chmod(0o755)
@@ -106,3 +108,12 @@ def test_a_command_of_ones_own(tmp_path: Path) -> None:
     failed = phasewise(*program, "raise SystemExit(4)", cwd=tmp_path, PATH=path)
     assert failed.code == 3
     assert json.loads(failed.out)["status"] == "partial"
+
+
+def test_print_runs_nothing(tmp_path: Path) -> None:
+    done = phasewise("capture", "--print", "nsys", "--engine", "vllm", cwd=tmp_path)
+    assert done.code == 0
+    assert "--trace-fork-before-exec=true" in done.out
+    document = phasewise("capture", "--print", "torch", "--engine", "sglang", "--json", cwd=tmp_path).document
+    assert document["commands"]
+    assert list(tmp_path.iterdir()) == []

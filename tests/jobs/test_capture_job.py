@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from capture_server import Planted, Server
 
+from capture_server import Planted, Server
 from phasewise.engines.profilers import files
 from phasewise.errors import EngineError, InputError, PhasewiseError, Refused, Stalled, UsageError
 from phasewise.jobs.capture import Finished, Options, capture

@@ -12,6 +12,7 @@ from phasewise.cli.stderr import say
 
 if TYPE_CHECKING:
     from phasewise.jobs.subject import Subject
+    from phasewise.record.recipe import EngineName, Profiler
 
 
 def capture(
@@ -42,6 +43,14 @@ def capture(
     under: Annotated[
         Literal["nsys", "ncu"] | None,
         typer.Option("--under", help="Run a command of your own under Nsight Systems or Compute, and read its report."),
+    ] = None,
+    printed: Annotated[
+        Literal["nsys", "ncu", "torch"] | None,
+        typer.Option("--print", help="Print how to start --engine under this profiler, and run nothing."),
+    ] = None,
+    engine: Annotated[
+        Literal["vllm", "sglang", "trtllm", "llama.cpp", "own"] | None,
+        typer.Option("--engine", help="The engine of --print; own: your own code."),
     ] = None,
     trace_dir: Annotated[
         Path | None,
@@ -77,6 +86,11 @@ def capture(
     phasewise capture --under nsys -- python own.py
     """
     from phasewise.errors import UsageError
+
+    if printed:
+        return _printed(printed, engine, as_json=as_json)
+    if engine:
+        raise UsageError("--engine says what --print is for: give --print nsys, ncu or torch.")
     from phasewise.jobs.capture import Options
     from phasewise.jobs.capture import capture as job
     from phasewise.jobs.subject import Subject
@@ -134,3 +148,11 @@ def _launched(
         done = launched(Options(tool=tool, command=command, subject=subject, out=out), progress)
     unsaved = show.captured(done.run, done.folder, done.unsaved, as_json=as_json, full=full)
     return done.exit_code if not unsaved else say(unsaved, done.exit_code or 3)
+
+
+def _printed(profiler: Profiler, engine: EngineName | None, *, as_json: bool) -> int:
+    from phasewise.jobs.recipes import recipe
+    from phasewise.report import show
+
+    show.recipe(recipe(profiler, engine), as_json=as_json)
+    return 0

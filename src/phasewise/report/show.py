@@ -12,6 +12,7 @@ import msgspec
 from phasewise.errors import UsageError
 from phasewise.record.load import LoadPlan
 from phasewise.record.logs import Logs
+from phasewise.record.recipe import Recipe
 from phasewise.record.results import Results
 from phasewise.record.run import PAGE, Run
 
@@ -202,6 +203,17 @@ def judged(run: Run, found: Results, *, as_json: bool) -> None:
     from phasewise.report.terminal.judged import judged as text
 
     terminal.print_report(text(run, found))
+
+
+def recipe(found: Recipe, *, as_json: bool) -> None:
+    """Print how to start an engine under a profiler."""
+    if as_json:
+        write(msgspec.json.format(msgspec.json.encode(found), indent=2).decode() + "\n")
+        return
+    from phasewise.report import terminal
+    from phasewise.report.terminal.recipes import recipe as text
+
+    terminal.print_report(text(found))
 
 
 def document(tree: dict[str, object]) -> None:
