@@ -16,6 +16,7 @@ try:  # half of the start is this, and Ctrl-C then is no reason for a traceback 
     from phasewise import __version__
     from phasewise.cli.accelerators import accelerators
     from phasewise.cli.calibrate import calibrate
+    from phasewise.cli.capture import capture
     from phasewise.cli.ceilings import ceilings
     from phasewise.cli.doctor import doctor
     from phasewise.cli.judge import judge
@@ -44,6 +45,7 @@ VERBS = (
     sweep,
     load,
     trace,
+    capture,
     judge,
     logs,
     report,

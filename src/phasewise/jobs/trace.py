@@ -92,7 +92,7 @@ def trace(options: Options, progress: Progress) -> Finished:
         except KeyboardInterrupt as stop:
             raise Interrupted("Interrupted: nothing was saved.", stop) from None
         try:
-            run = _judged(seen, subject, options, started, folder.name)
+            run = judged(seen, subject, options, started, folder.name)
             unsaved = {"run.json": why_not(lambda: save(run, folder))}
         except KeyboardInterrupt as stop:
             raise Interrupted(interrupted(folder, options.annotate), stop) from None
@@ -130,7 +130,11 @@ def _subject(options: Options, progress: Progress) -> OfRun:
 
 
 def read_steps(options: Options, progress: Progress) -> Seen:
-    """Read the files and tell their steps apart."""
+    """Read the files of ``options`` and split them by phase.
+
+    Raises:
+        UsageError: a file that is not what it should be.
+    """
     rules = families.rules(options.rules)
     raw, word = _read(options, lambda doing, fraction: progress(doing, _READING * fraction))
     if options.annotate and not timed(raw):
@@ -156,7 +160,8 @@ def _read(options: Options, progress: Progress) -> tuple[Trace, dict[int, TraceP
     return beside([one for _, one in read]), dict(enumerate(phases))
 
 
-def _judged(seen: Seen, subject: OfRun, options: Options, started: float, identity: str) -> Run:
+def judged(seen: Seen, subject: OfRun, options: Options, started: float, identity: str) -> Run:
+    """The run of what was read, judged on ``subject``."""
     model = subject.model
     machine = subject.machine or _named_by(seen.traced, options.subject.devices)
     traced = judge(_named(seen.traced, subject.machine), model, machine)

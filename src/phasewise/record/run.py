@@ -15,6 +15,7 @@ import msgspec
 
 from phasewise.errors import InputError
 from phasewise.record.calibration import Calibrated
+from phasewise.record.capture import Capture
 from phasewise.record.envelope import Envelope
 from phasewise.record.judgement import Judgement
 from phasewise.record.load import Load
@@ -64,6 +65,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     judgement: Judgement | None = None
     remedies: Remedies | None = None
     traced: Traced | None = None
+    capture: Capture | None = None
     load: Load | None = None
     power: Power | None = None
     power_sweep: PowerSweep | None = None

@@ -15,6 +15,7 @@ from phasewise.record.load import LoadPlan
 from phasewise.record.logs import Logs
 from phasewise.record.power import Recordings, Watched
 from phasewise.record.power_sweep import Held
+from phasewise.record.recipe import Recipe
 from phasewise.record.results import Results
 from phasewise.record.run import PAGE, Run
 
@@ -50,9 +51,9 @@ def profiled(run: Run, folder: Path, unsaved: dict[str, str], *, as_json: bool, 
     return f"not saved in {folder}: {why}; what was measured is in the report on stdout." if why else ""
 
 
-traced = loaded = swept = powered = power_swept = profiled
-"""The same for `trace`, `load`, `sweep`, `power` and `power sweep`: their runs have forms of their own, by `again` and
-`_page`."""
+traced = loaded = swept = captured = powered = power_swept = profiled
+"""The same for `trace`, `load`, `sweep`, `capture`, `power` and `power sweep`: their runs have forms of their own, by
+`again` and `_page`."""
 
 
 def load_plan(plan: LoadPlan, *, dry: bool, as_json: bool) -> None:
@@ -74,6 +75,8 @@ def again(run: Run, folder: Path | None, form: Form, *, full: bool = False) -> N
     """Print a run in one of the four forms. ``folder`` is where it lies, when it does."""
     if form == "html":
         write(_page(run))
+    elif run.capture is not None:
+        _captured(run, folder, form, full)
     elif run.traced is not None:
         _traced(run, folder, form, full)
     elif run.load is not None:
@@ -110,6 +113,22 @@ def _traced(run: Run, folder: Path | None, form: Form, full: bool) -> None:
         terminal.print_report(text(run, folder, full))
     else:
         from phasewise.report.markdown.traced import traced as marked
+
+        write(marked(run))
+
+
+def _captured(run: Run, folder: Path | None, form: Form, full: bool) -> None:
+    if form == "json":
+        from phasewise.report.json.capture import captured as tree
+
+        document(tree(run))
+    elif form == "text":
+        from phasewise.report import terminal
+        from phasewise.report.terminal.capture import captured as text
+
+        terminal.print_report(text(run, folder, full))
+    else:
+        from phasewise.report.markdown.capture import captured as marked
 
         write(marked(run))
 
@@ -230,6 +249,10 @@ def _page(run: Run) -> str:
         from phasewise.report.html import load as loaded_page
 
         return loaded_page.render(run)
+    if run.capture is not None:
+        from phasewise.report.html import capture as captured_page
+
+        return captured_page.render(run)
     if run.traced is not None:
         from phasewise.report.html import traced as page
 
@@ -267,6 +290,17 @@ def judged(run: Run, found: Results, *, as_json: bool) -> None:
     from phasewise.report.terminal.judged import judged as text
 
     terminal.print_report(text(run, found))
+
+
+def recipe(found: Recipe, *, as_json: bool) -> None:
+    """Print how to start an engine under a profiler."""
+    if as_json:
+        write(msgspec.json.format(msgspec.json.encode(found), indent=2).decode() + "\n")
+        return
+    from phasewise.report import terminal
+    from phasewise.report.terminal.recipes import recipe as text
+
+    terminal.print_report(text(found))
 
 
 def document(tree: dict[str, object]) -> None:
