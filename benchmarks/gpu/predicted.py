@@ -66,6 +66,7 @@ def row(subject: Subject, point: Point, mode: str, seconds: tuple[float, ...]) -
         **point._asdict(),
         "mode": mode,
         "passes": len(seconds),
+        "looped_s": sum(seconds),
         "seconds": {"value": seen.value, "low": seen.low, "high": seen.high},
         "predicted": msgspec.to_builtins(floors),
         **{yardstick: one and one.value for yardstick, one in found.items()},

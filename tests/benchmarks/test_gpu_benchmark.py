@@ -142,7 +142,8 @@ def test_a_whole_run_on_the_cpu(ran: Path) -> None:
     ]
     for one in found["points"]:
         assert one["mode"] == "eager"
-        assert one["passes"] * one["seconds"]["value"] > 0.1  # loops of 200 ms, less a slow pass
+        assert one["passes"] >= 3
+        assert one["looped_s"] >= 0.2
         assert one["seconds"]["low"] <= one["seconds"]["value"] <= one["seconds"]["high"]
         floor = one["predicted"]["measured"]
         assert one["mfu"] == pytest.approx(floor["compute_s"] / one["seconds"]["value"])
