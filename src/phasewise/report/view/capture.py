@@ -24,6 +24,9 @@ PARTS = {
 }
 """What each part of the client's step is called."""
 
+_LABEL = 48
+"""Characters of a step's label that are shown; --json has all."""
+
 _ORDER = {"failed": 0, "not_checked": 1, "passed": 2}
 
 
@@ -110,7 +113,8 @@ def mix(found: Capture) -> Table:
     """The steps of the mix in order and what each is by its label; like ones that follow each other in one row."""
     steps = [step for one in found.phases for step in one.marked]
     rows, first = [], 1
-    for (phase, label, prompts, answers), alike in itertools.groupby(steps, _marked):
+    for (phase, prompts, answers), grouped in itertools.groupby(steps, _marked):
+        alike = list(grouped)
         spans = [step.span_s for step in alike]
         last = first + len(spans) - 1
         rows.append(
@@ -120,7 +124,7 @@ def mix(found: Capture) -> Table:
                 Cell(words.count(prompts)),
                 Cell(words.count(answers)),
                 give(said(statistics.median(spans), "s", "span of the step, median")),
-                say(label),
+                Cell(words.clean(alike[0].label, _LABEL)),
             )
         )
         first = last + 1
@@ -128,10 +132,10 @@ def mix(found: Capture) -> Table:
     return Table(title="The mix, step by step", columns=heads, rows=tuple(rows))
 
 
-def _marked(step: TraceStep) -> tuple[str, str, int | None, int | None]:
+def _marked(step: TraceStep) -> tuple[str, int | None, int | None]:
     """What steps that stand in one row share."""
     prompts, answers = (half.tokens if half else 0 for half in (step.prefill, step.decode))
-    return step.phase, step.label, prompts, answers
+    return step.phase, prompts, answers
 
 
 def checks(found: Capture) -> Table:
