@@ -91,6 +91,7 @@ class Goodput(msgspec.Struct, frozen=True, kw_only=True):
         holds: whether ``met`` is at least the wanted part.
         first: the limit that more requests broke; when none broke, the one that is nearer.
         nearness: per limit, what the wanted part of the requests needed, over the limit.
+        requests: how many were held against the limits.
     """
 
     limits: Limits
@@ -101,6 +102,7 @@ class Goodput(msgspec.Struct, frozen=True, kw_only=True):
     holds: Holds
     first: Breaks
     nearness: dict[Breaks, float]
+    requests: int = 0
 
 
 class Rates(msgspec.Struct, frozen=True, kw_only=True):
@@ -162,6 +164,8 @@ class Load(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         plan: what was to be sent.
         sent, failed, unsent: requests of all workers; those of a lost one are in ``crew``.
+        broken_off: requests that we ended ourselves, at the end of the drain or when the run was stopped: no figure is
+            of them, but that those that had missed a limit by then count as such.
         reasons: why requests failed, and how many for each reason.
         window: whose requests the figures are of.
         ttft: send to first token. ttft_from_due: from when it should have been sent, the client's queue included.
@@ -186,6 +190,7 @@ class Load(msgspec.Struct, frozen=True, kw_only=True):
     unsent: int
     reasons: dict[str, int]
     window: Window | None
+    broken_off: int = 0
     ttft: Spread | None = None
     ttft_from_due: Spread | None = None
     client_queue: Spread | None = None

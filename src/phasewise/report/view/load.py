@@ -24,7 +24,8 @@ _NEEDED = {p: math.ceil(math.log(0.025) / math.log(p / 100)) for p in (50, 90, 9
 
 def headline(found: Load) -> str:
     """The verdict in one sentence, or why there is none; and how much of the load it does not speak of."""
-    return f"{_verdict(found)}{crew.lighter(found)}"
+    failed = f" {found.failed:,} of {found.sent:,} requests failed." if found.failed and found.window else ""
+    return f"{_verdict(found)}{failed}{crew.lighter(found)}"
 
 
 def _verdict(found: Load) -> str:
@@ -39,7 +40,7 @@ def _verdict(found: Load) -> str:
     if found.goodput is None:
         return f"{_figures(found)}; no limits were given to hold them against (--ttft, --tpot)."
     good = found.goodput
-    met = f"{words.share(good.met.value)} ({_between(good.met)}) of {found.window.requests:,} requests met"
+    met = f"{words.share(good.met.value)} ({_between(good.met)}) of {good.requests or found.window.requests:,} requests met"
     verb = {"holds": "Holds", "breaks": "Does not hold", "undecided": "Cannot be told to hold"}[good.holds]
     return f"{verb} {limits(good.limits)}: {met} them; {_first(good)}."
 
@@ -82,9 +83,19 @@ def _figures(found: Load) -> str:
     return ", ".join(part for part in parts if part)
 
 
+def _broken(good: Goodput) -> bool:
+    """Whether some limit was missed by more than may miss it."""
+    near = good.nearness[good.first]
+    return good.holds == "breaks" or not math.isfinite(near) or near > 1
+
+
+def _breaks(good: Goodput) -> str:
+    return "yes" if _broken(good) else "no, but nearer"
+
+
 def _first(good: Goodput) -> str:
     near = good.nearness[good.first]
-    if good.holds == "breaks" or not math.isfinite(near) or near > 1:
+    if _broken(good):
         return f"{_MEANS[good.first]} breaks first"
     return f"{_MEANS[good.first]} is nearer its limit, at {words.share(near)} of it"
 
@@ -129,6 +140,10 @@ def notices(run: Run) -> tuple[Notice, ...]:
         items += [f"{sum(count for _, count in rest):,}: others"] if (rest := reasons[_MOST_REASONS:]) else []
         text = f"{found.failed:,} of {found.sent:,} requests failed; they count as having met no limit:"
         notes.append(Notice(kind="doubt", text=text, items=tuple(items)))
+    if found.broken_off:
+        text = f"{found.broken_off:,} of {found.sent:,} requests had not ended when the run did, and were broken off: "
+        judged = "those that had missed a limit by then count, no other figure is of them." if found.goodput else ""
+        notes.append(Notice(kind="doubt", text=text + (judged or "no figure is of them.")))
     return tuple(notes)
 
 
@@ -249,7 +264,8 @@ def facts(found: Load) -> Iterator[str]:
     if found.cached is not None:
         yield f"{words.share(found.cached.value)} of the prompt tokens came from the server's prefix cache (reported)."
     if found.client is not None:
-        yield f"Client: {words.clean(found.client.detail)}."
+        detail = words.clean(found.client.detail)
+        yield f"{detail[:1].upper()}{detail[1:]}."
     yield from crew.facts(found.crew)
     if found.unsent and not found.plan.users:
         yield f"{found.unsent:,} requests of the plan were not sent."
@@ -321,7 +337,8 @@ def recap(found: Load) -> Table:
         "limit": tuple(words.number(one, "s") if one is not None else "none given" for one in given),
         "met by": tuple(words.NOTHING if one is None else _met(one) for one in met),
         "first to break": tuple(
-            words.NOTHING if good is None else "yes" if good.first == name else "no" for name in ("ttft", "tpot")
+            words.NOTHING if good is None else _breaks(good) if good.first == name else "no"
+            for name in ("ttft", "tpot")
         ),
     }
     rows = tuple((say(name), *map(Cell, cells)) for name, cells in sides.items())
