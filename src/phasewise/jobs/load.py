@@ -23,7 +23,7 @@ from phasewise.isolate.workload.worker import Done, Worker
 from phasewise.jobs.crew import crew, served
 from phasewise.jobs.envelope import envelope, identity
 from phasewise.jobs.stopping import Stop, stopping
-from phasewise.jobs.target import Connection, open_server
+from phasewise.jobs.target import Connection, known, open_server
 from phasewise.jobs.workload import Progress, Sending, Workload
 from phasewise.record import crew as record
 from phasewise.record.envelope import Status
@@ -72,6 +72,7 @@ class Prepared:
                              "--ttft, --tpot or both.")  # fmt: skip
         if options.find_rate and options.sending.arrivals in ("burst", "ramp"):
             raise UsageError("--find-rate needs a steady rate: --arrivals constant, poisson or gamma.")
+        known(options.target)
         self.options = options
         self.workload = Workload(options.sending, progress)
         self.plan = self._first()

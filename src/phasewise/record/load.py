@@ -25,7 +25,7 @@ class LoadPlan(msgspec.Struct, frozen=True, kw_only=True):
         prompt_tokens, answer_tokens: of all of them, answers as long as they may be.
         seconds: the time in which requests are sent.
         drain_s: the time that what is in the air may take after that.
-        warmup: requests before the start that no figure uses.
+        warmup, warmup_tokens: requests before the start that no figure uses, and their tokens in and out.
         seed: of arrivals and lengths; the prompts' content is of this run alone.
         users: of a closed loop; 0 in an open one.
         cut: which bounds took something away; empty for none.
@@ -42,6 +42,7 @@ class LoadPlan(msgspec.Struct, frozen=True, kw_only=True):
     warmup: int
     seed: int
     users: int = 0
+    warmup_tokens: int = 0
     cut: str = ""
     notes: tuple[str, ...] = ()
 

@@ -109,11 +109,7 @@ def rows(folder: Path, trial: int) -> Rows:
         worker=_real(found["worker"])[order],
         failed=np.array([error is not None and not _ours(error) for error in errors], np.bool_),
         broken=np.array([error is not None and _ours(error) for error in errors], np.bool_),
-        reasons=tuple(
-            _reason(str(error), status)
-            for error, status in zip(errors, _real(found["status"])[order], strict=True)
-            if error is not None and not _ours(error)
-        ),
+        reasons=_reasons(errors, _real(found["status"])[order]),
     )
 
 
@@ -125,8 +121,14 @@ def _real(values: NDArray[Any]) -> Values:
     return values.astype(np.float64)
 
 
-def _reason(error: str, status: float) -> str:
-    return f"HTTP {status:.0f}" if np.isfinite(status) and status != 200 else error
+def _reasons(errors: Sequence[object], status: Values) -> tuple[str, ...]:
+    """Why each that failed did; a status of HTTP is one reason, told by the first that had it."""
+    told: dict[object, str] = {}
+    return tuple(
+        told.setdefault(code if np.isfinite(code) and code != 200 else error, str(error))
+        for error, code in zip(errors, status.tolist(), strict=True)
+        if error is not None and not _ours(error)
+    )
 
 
 def figures(

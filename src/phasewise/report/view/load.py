@@ -40,7 +40,8 @@ def _verdict(found: Load) -> str:
     if found.goodput is None:
         return f"{_figures(found)}; no limits were given to hold them against (--ttft, --tpot)."
     good = found.goodput
-    met = f"{words.share(good.met.value)} ({_between(good.met)}) of {good.requests or found.window.requests:,} requests met"
+    of = _requests(good.requests or found.window.requests)
+    met = f"{words.share(good.met.value)} ({_between(good.met)}) of {of} met"
     verb = {"holds": "Holds", "breaks": "Does not hold", "undecided": "Cannot be told to hold"}[good.holds]
     return f"{verb} {limits(good.limits)}: {met} them; {_first(good)}."
 
@@ -112,6 +113,10 @@ def subject(run: Run) -> str:
     return f"{plan_line(found.plan)}{where}."
 
 
+def _requests(count: int) -> str:
+    return f"{count:,} request{'s' * (count != 1)}"
+
+
 def plan_line(plan: LoadPlan) -> str:
     """``Poisson, 2 requests a second, 512 tokens in, 128 out``."""
     line = f"{words.clean(plan.arrivals)}; {words.clean(plan.lengths)}"
@@ -152,9 +157,11 @@ def plan(found: LoadPlan) -> Iterator[str]:
     tokens = f"{found.prompt_tokens:,} tokens in and up to {found.answer_tokens:,} out"
     most = "up to " if found.users else ""
     yield f"{plan_line(found)}."
-    yield f"{most.capitalize() if most else ''}{found.requests:,} requests, {tokens}, sent within {found.seconds:g} s."
+    yield f"{most.capitalize()}{_requests(found.requests)}, {tokens}, sent within {found.seconds:g} s."
     if found.warmup:
-        yield f"Before that, {found.warmup:,} requests warm up; no figure uses them."
+        tokens = f" of {found.warmup_tokens:,} tokens in all" if found.warmup_tokens else ""
+        warms = "warms" if found.warmup == 1 else "warm"
+        yield f"Before that, {_requests(found.warmup)}{tokens} {warms} up; no figure uses them."
     yield (
         f"What is in the air after that has {found.drain_s:g} s to finish. How long answers take, and so what it costs "
         "beyond tokens, is unknown: nothing was measured yet."
@@ -210,7 +217,8 @@ def _enough(found: Load) -> str:
     alike = ""
     if spread.effective < 0.95 * spread.count:
         alike = f", which tell as much as {spread.effective:,.0f} independent ones,"
-    return f"{spread.count:,} requests{alike} are too few to bound {words.listed(short)} from above."
+    few = "is" if spread.count == 1 else "are"
+    return f"{_requests(spread.count)}{alike} {few} too few to bound {words.listed(short)} from above."
 
 
 def goodput(found: Load) -> Table:
@@ -251,7 +259,7 @@ def facts(found: Load) -> Iterator[str]:
     """What else was seen, a sentence each."""
     if found.window is not None:
         yield (
-            f"Figures are of {found.window.requests:,} requests due from {found.window.begin_s:,.1f} to "
+            f"Figures are of {_requests(found.window.requests)} due from {found.window.begin_s:,.1f} to "
             f"{found.window.end_s:,.1f} s ({words.clean(found.window.rule)})."
         )
     if found.rates is not None:
