@@ -191,7 +191,8 @@ class Loop:
         end = min(int(until * 1e9), self._swept + _SWEEP_NS)
         if self._due and self.in_flight < self._most and self._due[0][0] * 1e9 < end:
             end, poll = int(self._due[0][0] * 1e9), self._poller.poll_sharp
-        now, turn = min(clock(), end), self._turn
+        entered, turn = clock(), self._turn
+        now = min(entered, end)
         ancillary: list[tuple[int, int, bytes]] = []
         # At least once: what came while nobody stepped is read before anything is called a stall.
         while True:
@@ -222,10 +223,13 @@ class Loop:
             turn += 1
             if turn & _LOOK == 0 and ready:
                 since = stamps.at(ancillary[0][2], self._offset) if ancillary else now
-                self.watch.woke(since, stamped=bool(ancillary))
+                self.watch.woke(since, clock(), stamped=bool(ancillary))
             if now >= end or self._finished:
                 break
         self._turn = turn
+        if now >= end and self._flying:
+            # A stamp is of the last bytes of a read, so of a busy stream it cannot tell how long those before it lay.
+            self.watch.woke(max(end, entered), now, stamped=self.watch.stamped)
 
     def _stir(self, fileno: int) -> None:
         """A connection that is not simply receiving: it opens, or nobody uses it and the server closes it or talks."""

@@ -56,7 +56,8 @@ class Lateness(msgspec.Struct, frozen=True, kw_only=True):
         cpu_share: CPU seconds of its thread over those.
         reads: socket reads.
         stamped: True when the lags are from the kernel's stamp of bytes to our having read them; else they are from
-            waking up to having read everything that was there, or of its other wake-ups.
+            waking up to having read everything that was there. Both hold those of the loop's own deadlines, at which
+            it should have been awake.
         lag_p50_s, lag_p99_s: upper edge of a step of a quarter of an octave, of fewer than 100 but the latest; None
             without reads.
         refused: connections for which the system had no socket or no port.
@@ -98,9 +99,14 @@ class SelfWatch:
         """Count reads."""
         self._reads += reads
 
-    def woke(self, since: int, *, stamped: bool) -> None:
-        """Something had arrived at ``since`` (ns) and was read just now."""
-        late = time.perf_counter_ns() - since
+    @property
+    def stamped(self) -> bool:
+        """Whether the last reads bore the kernel's stamp."""
+        return self._stamped
+
+    def woke(self, since: int, now: int, *, stamped: bool) -> None:
+        """Something had arrived at ``since`` (ns), or it should have been awake by then, and was ``now``."""
+        late = now - since
         self._stamped = stamped
         step = int(math.log2(late) * _PER_OCTAVE) + 1 if late > 1 else 0
         self._lags[min(step, _BUCKETS - 1)] += 1
