@@ -195,8 +195,8 @@ def _goodput(seen: Rows, inside: NDArray[np.bool_], stretch: Window, limits: Lim
     None when there are none.
     """
     ttft, since = (seen.ttft, seen.sent) if closed else (seen.ttft_from_due, seen.due)
-    with np.errstate(divide="ignore"):
-        least = np.where(seen.broken, (seen.over - seen.first) / (seen.asked - 1), seen.tpot)
+    steps = np.where(seen.asked > 1, seen.asked - 1, np.nan)
+    least = np.where(seen.broken, (seen.over - seen.first) / steps, seen.tpot)
     late = np.where(np.isfinite(ttft), ttft, seen.over - since) > (limits.ttft_s or np.inf)
     missed = seen.broken & (late | (least > (limits.tpot_s or np.inf)))
     judged = inside & (~seen.broken | missed)

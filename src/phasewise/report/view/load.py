@@ -314,7 +314,8 @@ def trials(found: Load) -> Table:
         for one in sorted(found.trials, key=lambda one: one.rate)
     )
     heads = columns(">requests/s", ">answered/s", ">requests", ">failed", ">met limits", "verdict", "first to break")
-    note = words.clean(found.found.text).capitalize() + "." if found.found else ""
+    text = words.clean(found.found.text) if found.found else ""
+    note = f"{text[:1].upper()}{text[1:]}." if text else ""
     return Table(title="Rates tried", columns=heads, rows=rows, note=note)
 
 
