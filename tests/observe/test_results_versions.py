@@ -1,7 +1,7 @@
 """Older and other versions of the tools' files, and what llama-bench says of where it ran.
 
-Schemas: SGLang 0.3 bench_serving.py, AIPerf 0.1 (docs/tutorials/working-with-profile-exports.md), GuideLLM 0.2.1
-benchmark/benchmark.py, GenAI-Perf csv_exporter.py, vLLM --percentile-metrics, llama.cpp tools/llama-bench.
+Schemas: SGLang bench_serving.py before it wrote rates, the first AIPerf records (its docs/tutorials on profile exports),
+GuideLLM 0.2.1 benchmark/benchmark.py, GenAI-Perf csv_exporter.py, vLLM --percentile-metrics, llama.cpp tools/llama-bench.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def without(tree: dict[str, Any], *names: str) -> dict[str, Any]:
     return {key: value for key, value in tree.items() if not any(name in key for name in names)}
 
 
-SGLANG_03 = {
+SGLANG_OLD = {
     "backend": "sglang",
     "request_rate": 4.0,
     "total_input_tokens": RUNS * PROMPT,
@@ -47,7 +47,7 @@ SGLANG_03 = {
 
 
 def test_the_first_sglang_files_give_no_rate_and_no_tpot(tmp_path: Path) -> None:
-    (row,) = said(tmp_path, SGLANG_03).rows
+    (row,) = said(tmp_path, SGLANG_OLD).rows
     assert row.decode is not None
     assert row.decode.time.value == pytest.approx(STEP)  # (640 - 40) / 100 ms
     assert row.ttft is not None
