@@ -1,7 +1,7 @@
 """Older and other versions of the tools' files, and what llama-bench says of where it ran.
 
-Schemas: SGLang bench_serving.py before it wrote rates, the first AIPerf records (its docs/tutorials on profile exports),
-GuideLLM 0.2.1 benchmark/benchmark.py, GenAI-Perf csv_exporter.py, vLLM --percentile-metrics, llama.cpp tools/llama-bench.
+Schemas: SGLang bench_serving.py before it wrote rates, the first AIPerf records (its tutorial on profile exports),
+GuideLLM 0.2.1 benchmark/benchmark.py, GenAI-Perf csv_exporter.py, vLLM --percentile-metrics, llama.cpp's llama-bench.
 """
 
 from __future__ import annotations
