@@ -21,8 +21,8 @@ from phasewise.record.results import Figure, Reported, Row
 FORM = "llama-bench JSON, JSON lines, CSV, Markdown or SQL"
 
 _TEST = re.compile(r"^(?:pp ?(\d+))?\+?(?:tg ?(\d+))?(?: *@ *d(\d+))?$")
-_RATE = re.compile(r"^([\d.]+)\s*(?:±|\+/-)?\s*([\d.]*)")
-_SIZE = re.compile(r"^([\d.]+) (MiB|GiB)$")
+_RATE = re.compile(r"^(\d+(?:\.\d+)?)(?:\s*(?:±|\+/-)\s*(\d+(?:\.\d+)?))?$")
+_SIZE = re.compile(r"^(\d+(?:\.\d+)?) (MiB|GiB)$")
 
 _DEVICE = re.compile(r"^\s*Device \d+: (.{1,80}?), (?:compute capability|gfx)", re.MULTILINE)
 """What CUDA and ROCm builds print before the table."""
