@@ -17,7 +17,7 @@ from phasewise.isolate.workload.client import client
 from phasewise.isolate.workload.gaps import Arrived, arrived, gaps
 from phasewise.isolate.workload.goodput import goodput
 from phasewise.isolate.workload.percentiles import spread, weighted
-from phasewise.isolate.workload.rows import BROKEN_OFF
+from phasewise.isolate.workload.rows import ENDED_BY_US
 from phasewise.isolate.workload.window import window
 from phasewise.isolate.workload.worker import Done
 from phasewise.record.load import Goodput, Limits, Load, LoadPlan, Moment, Rates, Window
@@ -114,7 +114,7 @@ def rows(folder: Path, trial: int) -> Rows:
 
 
 def _ours(error: object) -> bool:
-    return str(error).startswith(BROKEN_OFF)
+    return str(error).startswith(ENDED_BY_US)
 
 
 def _real(values: NDArray[Any]) -> Values:

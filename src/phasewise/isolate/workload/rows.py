@@ -19,7 +19,7 @@ WARMUP = -1
 """Trial of requests that no figure uses."""
 
 
-BROKEN_OFF = "broken off"
+ENDED_BY_US = "broken off"
 """How the error of a request begins that we ended ourselves: it did not fail, and its end is not known."""
 
 PARTS = "rows"
