@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from phasewise.engines import address
 from phasewise.engines.exchange import Exchange
 from phasewise.engines.loop import Loop
-from phasewise.engines.selfwatch import Lateness, verdict
+from phasewise.engines.selfwatch import Lateness, Watched, verdict
 from phasewise.engines.simulated import Plan, SimulatedServer
 
 
@@ -100,7 +100,7 @@ def test_the_bounds_of_truth(tmp_path: Path, streams: int) -> None:
 
 def test_a_loop_that_kept_up_says_so(tmp_path: Path) -> None:
     seen = measure(tmp_path, 2, 5, 0.01)
-    found = verdict(seen.lateness, [got.slip for got in seen.done])
+    found = verdict([Watched(seen.lateness, [got.slip for got in seen.done])])
     assert found.name == "client"
     assert found.status in ("passed", "failed")  # as this machine was
     assert ("the client kept up" in found.detail) == (found.status == "passed")

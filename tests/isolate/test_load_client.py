@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 
 from phasewise.engines.selfwatch import Lateness
-from phasewise.isolate.workload.client import MOST_NAMED, client
+from phasewise.isolate.workload.client import client
 from phasewise.isolate.workload.worker import Done
 
 
@@ -34,11 +33,4 @@ def test_one_late_request_of_each_is_none() -> None:
 def test_a_busy_worker_is_named_where_there_are_several() -> None:
     assert "worker 1 used 95% of a core" in client([done(0), done(1, 0.95)], slips(2, {}), 0.1).detail
     alone = client([done(0, 0.95)], slips(1, {}), 0.1)
-    assert alone.detail == "the client could not keep up: it used 95% of a core"
-
-
-@pytest.mark.parametrize("busy", [MOST_NAMED, MOST_NAMED + 3])
-def test_not_all_of_many_are_named(busy: int) -> None:
-    found = client([done(k, 0.99) for k in range(busy)], slips(busy, {}), 0.1)
-    assert found.detail.count("worker") == MOST_NAMED
-    assert found.detail.endswith("and 3 more") == (busy > MOST_NAMED)
+    assert "the client was the bottleneck: it used 95% of a core" in alone.detail

@@ -202,3 +202,48 @@ def test_what_no_phase_can_be_told_from_says_so(tmp_path: Path, capsys: pytest.C
     assert "neither phase can be told" in found["verdict"]["text"]
     assert found["prefill"]["mfu"] is None
     assert found["reasons"]["prefill.mfu"]
+
+
+def test_what_ran_on_the_cpu_is_not_judged_as_the_gpus(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """llama-bench lists the machine's GPUs whatever it ran on (public report P014: a "CUDA" run at 10% of the roof)."""
+    ran = [hand.llama_bench(0, 100) | {"n_gpu_layers": 0}]
+    alone = judged(tmp_path, capsys, ran, "--model", "llama-3-8b")
+    assert alone["decode"]["mbu"] is None
+    assert "accelerator is not known" in json.dumps(alone["reasons"])
+    told = judged(tmp_path, capsys, ran, "--model", "llama-3-8b", "--on", "h100-sxm")
+    assert told["decode"] is None or told["decode"]["mbu"] is None
+    assert "ran on the CPU, not on h100-sxm" in told["verdict"]["text"]
+
+
+def test_a_model_partly_on_the_gpu_reaches_at_least_its_figure(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    half, whole = (
+        judged(tmp_path, capsys, [hand.llama_bench(0, 100, rate=40) | {"n_gpu_layers": n}], "--model", "llama-3-8b")
+        for n in (16, 32)
+    )
+    assert half["decode"]["mbu"] == whole["decode"]["mbu"]
+    assert half["decode"]["bound"] == "unknown"
+    assert whole["decode"]["bound"] != "unknown"
+    assert "only 16 of 32 layers" in " ".join(half["decode"]["notes"])
+    assert "at least" in half["verdict"]["text"]
+
+
+def test_a_cache_in_fewer_bits_is_fewer_bytes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """32,768 tokens of context: 16.06 GB of weights less the embedding, and 4.29 GB of KV in 16 bits, 2.28 in q8_0."""
+    long = hand.llama_bench(0, 100, depth=32768)
+    usual, small = (
+        judged(tmp_path, capsys, [long | {"type_k": kv, "type_v": kv}], "--model", "llama-3-8b")["decode"]["floor_s"]
+        for kv in ("f16", "q8_0")
+    )
+    saved = 2 * 32 * 8 * 128 * (2 - 34 / 32) * (32768 + 99 / 2)  # a block of 32 in q8_0 has 34 bytes
+    assert usual - small == pytest.approx(saved / 3.35e12, rel=0.01)
+
+
+def test_what_owns_the_time_is_a_sentence_without_a_model_too(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    both = [hand.llama_bench(), hand.llama_bench(0, 101)]
+    mine = [one | {"model_filename": "mine.gguf"} for one in both]
+    text = judged(tmp_path, capsys, mine, "--on", "h100-sxm")["verdict"]["text"]
+    assert "request (640 ms); a step of it takes 6.00 ms; what it is bound on cannot be said: " in text

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -165,3 +166,19 @@ def test_any_value_anywhere_in_a_file_is_an_error_or_a_result(
     path = tmp_path_factory.mktemp("any") / "results.json"
     path.write_text(json.dumps(tree))
     assert run(["judge", str(path), "--model", "llama-3-8b", "--on", "h100-sxm", "--json"]) in (0, 2, 3)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["llama_benchy_table", "llama_cpp_log", "llama_cpp_server_log", "tgi", "ollama_text", "llama_bench_Markdown"],
+)
+def test_a_number_with_two_points_is_none(tmp_path: Path, name: str) -> None:
+    """Each number of the file in turn: refused in a sentence, or passed over, but never a number of its parts."""
+    text = hand.everything()[name]
+    numbers = list(re.finditer(r"\d+\.\d+", text))
+    assert numbers
+    path = tmp_path / "results"
+    for found in numbers:
+        path.write_text(f"{text[: found.start()]}{found[0]}.3{text[found.end() :]}")
+        with suppress(InputError):
+            read(path)

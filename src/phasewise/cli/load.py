@@ -38,9 +38,12 @@ def load(
         float | None, typer.Option("--ramp-to", min=0, help="The rate at the end of --duration; --rate is its start.")
     ] = None,
     prompt: Annotated[
-        str, typer.Option("--prompt", metavar="N|A..B|M~SD", help="Tokens in: fixed, uniform, or normal.")
-    ] = "512",
-    answer: Annotated[str, typer.Option("--answer", metavar="N|A..B|M~SD", help="Tokens out, likewise.")] = "128",
+        str | None,
+        typer.Option("--prompt", metavar="N|A..B|M~SD", help="Tokens in: fixed, uniform, or normal [default: 512]."),
+    ] = None,
+    answer: Annotated[
+        str | None, typer.Option("--answer", metavar="N|A..B|M~SD", help="Tokens out, likewise [default: 128].")
+    ] = None,
     mix: Annotated[
         str | None,
         typer.Option("--mix", metavar="IN:OUT:PART,...", help="Kinds of requests, 2000:300:0.7,100..500:50:0.3."),
@@ -78,8 +81,11 @@ def load(
     ] = None,
     tpot: Annotated[str | None, typer.Option("--tpot", metavar="TIME", help="Limit: time per token after it.")] = None,
     hold: Annotated[
-        float, typer.Option("--hold", min=0.5, max=0.999, help="Part of the requests that must meet the limits.")
-    ] = 0.9,
+        float | None,
+        typer.Option(
+            "--hold", min=0.5, max=0.999, help="Part of the requests that must meet the limits [default: 0.9]."
+        ),
+    ] = None,
     find_rate: Annotated[
         bool, typer.Option("--find-rate", help="Find the highest rate that holds the limits, from --rate on.")
     ] = False,
@@ -140,8 +146,8 @@ def load(
             answer=answer,
             mix=mix,
             replay=replay,
-            begin_s=flags.seconds(begin, "--from", zero=True) if begin else 0.0,
-            slice_s=flags.seconds(part, "--for") if part else None,
+            begin_s=0.0 if begin is None else flags.seconds(begin, "--from", zero=True),
+            slice_s=None if part is None else flags.seconds(part, "--for"),
             speed=_speed(speed),
             bounds=Bounds(requests=requests, tokens=tokens, seconds=_duration(duration, find_rate)),
             seed=seed,
@@ -180,11 +186,14 @@ def _speed(speed: float) -> float:
     return speed
 
 
-def _limits(ttft: str | None, tpot: str | None, part: float) -> Limits | None:
+def _limits(ttft: str | None, tpot: str | None, part: float | None) -> Limits | None:
+    from phasewise.isolate.workload.goodput import PART
     from phasewise.record.load import Limits
 
     if ttft is None and tpot is None:
+        if part is not None:
+            raise UsageError("--hold is the part of the requests that must meet limits: give --ttft, --tpot or both.")
         return None
     ttft_s = None if ttft is None else flags.seconds(ttft, "--ttft")
     tpot_s = None if tpot is None else flags.seconds(tpot, "--tpot")
-    return Limits(ttft_s=ttft_s, tpot_s=tpot_s, part=part)
+    return Limits(ttft_s=ttft_s, tpot_s=tpot_s, part=PART if part is None else part)

@@ -89,7 +89,7 @@ class Exchange(msgspec.Struct, frozen=True, kw_only=True):
         answered_at: arrival of the first token that shows something other than reasoning; 0 where there is none;
             ``first_at`` without any reasoning.
         first_read_tokens: tokens that came in the read of the first.
-        ended_at: arrival of the end.
+        ended_at: arrival of the end; of one that failed without, when that was seen.
         status: HTTP status; 0 without one.
         error: why it failed, in one sentence; empty when it did not.
         prompt_tokens, completion_tokens, cached_tokens: by the server's usage.

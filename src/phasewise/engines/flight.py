@@ -138,10 +138,11 @@ class Flight:
         except EngineError as error:
             self.fail(str(error))
 
-    def fail(self, why: str) -> None:
-        """Nothing more is wanted of it."""
+    def fail(self, why: str, at: int = 0) -> None:
+        """Nothing more is wanted of it, since ``at`` (ns) where it is not its last read that says so."""
         if not self.complete:
             self.complete, self.error = True, why
+            self._last_at = at or self._last_at
 
     def exchange(self) -> Exchange:
         """What became of it."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import resource
 import socket
 import ssl
 import time
@@ -19,6 +20,9 @@ from phasewise.engines.wire import message, unreachable
 
 _UNDERWAY = (errno.EINPROGRESS, errno.EWOULDBLOCK, errno.EALREADY)
 _RECV = 64 * 2**10
+
+_FILES = 64
+"""Files that a process has open beside its connections."""
 
 
 class Place(NamedTuple):
@@ -39,6 +43,16 @@ def resolve(address: Address) -> list[Place]:
     except OSError as error:
         raise unreachable(address, error) from None
     return list(dict.fromkeys(Place(family, where) for family, _, _, _, where in found))
+
+
+def allow(sockets: int) -> None:
+    """Let this process open so many, as far as the system lets it without asking: many shells allow 1,024 files."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = sockets + _FILES
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        most = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        with contextlib.suppress(OSError, ValueError):  # some systems refuse what they state
+            resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, most), hard))
 
 
 class Line:

@@ -19,7 +19,7 @@ from phasewise.engines import poller, stamps
 from phasewise.engines.address import Address
 from phasewise.engines.exchange import Exchange, Order
 from phasewise.engines.flight import Flight, Sink
-from phasewise.engines.line import Line, Place, resolve
+from phasewise.engines.line import Line, Place, allow, resolve
 from phasewise.engines.quiet import no_collection
 from phasewise.engines.selfwatch import SelfWatch
 from phasewise.engines.wire import CONNECT_S, tls_context, unreachable, unsecured
@@ -73,6 +73,7 @@ class Loop:
         self.watch = SelfWatch()
         self._address = address
         self._places = resolve(address)
+        allow(most)
         self._proved = False
         self._context = tls_context(insecure=insecure) if address.scheme == "https" else None
         self._headers = dict(headers)
@@ -114,7 +115,7 @@ class Loop:
         for line in list(self._flying.values()):
             if line.flight is not None:
                 line.flight.parse(self._offset)
-                line.flight.fail("broken off by us")
+                line.flight.fail("broken off by us", time.perf_counter_ns())
                 self._finish(line)
         done, self._finished = self._finished, []
         return done
@@ -156,6 +157,8 @@ class Loop:
         while self._due and self._due[0][0] <= now and len(self._flying) < self._most:
             order = heapq.heappop(self._due)[2]
             self._start(order, fresh=order.fresh)
+        if self._due and self._due[0][0] <= now:
+            self.watch.full()
 
     def _start(self, order: Order, *, fresh: bool) -> None:
         """Send ``order`` on a connection that is idle, else on one of its own."""
@@ -188,7 +191,8 @@ class Loop:
         end = min(int(until * 1e9), self._swept + _SWEEP_NS)
         if self._due and self.in_flight < self._most and self._due[0][0] * 1e9 < end:
             end, poll = int(self._due[0][0] * 1e9), self._poller.poll_sharp
-        now, turn = min(clock(), end), self._turn
+        entered, turn = clock(), self._turn
+        now = min(entered, end)
         ancillary: list[tuple[int, int, bytes]] = []
         # At least once: what came while nobody stepped is read before anything is called a stall.
         while True:
@@ -219,10 +223,13 @@ class Loop:
             turn += 1
             if turn & _LOOK == 0 and ready:
                 since = stamps.at(ancillary[0][2], self._offset) if ancillary else now
-                self.watch.woke(since, stamped=bool(ancillary))
+                self.watch.woke(since, clock(), stamped=bool(ancillary))
             if now >= end or self._finished:
                 break
         self._turn = turn
+        if now >= end and self._flying:
+            # A stamp is of the last bytes of a read, so of a busy stream it cannot tell how long those before it lay.
+            self.watch.woke(max(end, entered), now, stamped=self.watch.stamped)
 
     def _stir(self, fileno: int) -> None:
         """A connection that is not simply receiving: it opens, or nobody uses it and the server closes it or talks."""
@@ -297,7 +304,7 @@ class Loop:
             self._start(flight.order, fresh=True)
             return
         why = unsecured(self._address, error) if securing else unreachable(self._address, error, self._connect_s)
-        flight.fail(str(why))
+        flight.fail(str(why), time.perf_counter_ns())
         self._finished.append(flight.exchange())
 
     def _sweep(self, now: int) -> None:
@@ -320,7 +327,7 @@ class Loop:
                 self._not_connected(flight, line.place, late, securing=line.securing)
             elif not line.connecting and flight.silent_ns(now) > self._stall_s * 1e9:
                 waited = f"{self._address.shown} sent nothing for {self._stall_s:g} s"
-                flight.fail(f"{waited}: see whether it hangs, or allow more with --timeout.")
+                flight.fail(f"{waited}: see whether it hangs, or allow more with --timeout.", now)
                 self._finish(line)
         self._offset = offset
 

@@ -9,7 +9,7 @@ from typing import NamedTuple, Self
 
 from phasewise.engines.base import Activity, Crowdable
 from phasewise.engines.exchange import Exchange
-from phasewise.engines.selfwatch import Lateness
+from phasewise.engines.selfwatch import Watched
 from phasewise.errors import EngineError, PhasewiseError
 
 LOOK_EVERY_S = 0.1
@@ -101,6 +101,8 @@ class Crowd:
         self._budget, self._tokens_left = budget_s, max_tokens
         self._progress = progress
         self._asked: dict[int, tuple[int, int]] = {}
+        self._scheduled: set[int] = set()
+        self._slips: list[float] = []
         self._count = 0
         self._loop = engine.loop()
         self._closing = threading.Event()
@@ -144,6 +146,8 @@ class Crowd:
         drawn = self.engine.prompt(prompt)
         self._asked[self._count] = drawn.tokens, answer
         self._tokens_left -= drawn.tokens + answer
+        if due:
+            self._scheduled.add(self._count)
         self._loop.submit(self.engine.order(self._count, drawn, answer, due=due))
         return self._count
 
@@ -197,9 +201,9 @@ class Crowd:
         if self.idle and not self._watcher.is_alive():
             self._look_idle()
 
-    def lateness(self) -> Lateness:
-        """What the client did meanwhile."""
-        return self._loop.watch.lateness()
+    def watched(self) -> Watched:
+        """What the client did meanwhile, and how late it sent what was to be sent at a certain time."""
+        return Watched(self._loop.watch.lateness(), tuple(self._slips))
 
     def tokens(self) -> tuple[int, int]:
         """Tokens sent and received so far."""
@@ -210,6 +214,8 @@ class Crowd:
 
     def _kept(self, exchange: Exchange) -> Stream:
         stream = Stream(exchange, *self._asked.pop(exchange.key))
+        if exchange.key in self._scheduled and exchange.sent_at:
+            self._slips.append(exchange.slip)
         if exchange.error:
             self.failures.append(exchange.error)
             self.refused_busy = self.refused_busy or exchange.status in BUSY

@@ -38,6 +38,7 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
         cpu_s: CPU time of this process while it waited for the answer.
         wall_s: wall time of the same.
         lag_s: by how much a sleep of a millisecond overran right before it.
+        clock_moved_s: by how much the system's clock, which gives the kernel's stamps, was set meanwhile.
         at_once: the engine gives no token before the answer is complete, so TTFT is the time of the whole answer.
     """
 
@@ -49,6 +50,7 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
     cpu_s: float
     wall_s: float
     lag_s: float
+    clock_moved_s: float = 0.0
     at_once: bool = False
 
     @property

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from phasewise.engines import stamps
 from phasewise.engines.base import Activity, Engine
 from phasewise.errors import BrokenStream, EngineError, Refused
 from phasewise.isolate.costs import Costs
@@ -125,7 +126,7 @@ class Session:
         self.snapshot()
         prompt = self.engine.prompt(shape.prompt)
         lag = _oversleep()
-        cpu, wall = time.process_time(), self._clock()
+        cpu, wall, offset = time.process_time(), self._clock(), stamps.offset()
         try:
             answer = self.engine.ask(prompt, shape.answer)
         except (BrokenStream, Refused) as error:
@@ -144,6 +145,7 @@ class Session:
                 cpu_s=time.process_time() - cpu,
                 wall_s=self._clock() - wall,
                 lag_s=lag,
+                clock_moved_s=abs(stamps.offset() - offset) * 1e-9,
                 at_once=self._at_once and phase == "decode",
             )
         )

@@ -6,13 +6,14 @@ import statistics
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from phasewise.engines.selfwatch import MOST_CPU, Lateness
+import msgspec
+
+from phasewise.engines.selfwatch import Watched, verdict
 from phasewise.isolate.checks.evidence import many
-from phasewise.isolate.checks.surroundings import ASTRAY, FOREIGN, FOREIGN_TOKENS, MOST_LAG_S
+from phasewise.isolate.checks.surroundings import ASTRAY, FOREIGN, FOREIGN_TOKENS
 from phasewise.isolate.crowd import Crowd, Stream
 from phasewise.record.observation import Check
 from phasewise.record.sweep import Cell
-from phasewise.units import show
 
 CACHED = 0.02
 """Part of the prompt tokens that may come from a cache."""
@@ -35,14 +36,14 @@ class Evidence(NamedTuple):
     idle: tuple[tuple[float | None, float | None, float], ...]
     failures: tuple[str, ...]
     broken_off: int
-    lateness: Lateness
+    client: Watched
 
     @classmethod
     def of(cls, crowd: Crowd, cells: Sequence[Cell]) -> Evidence:
         """The evidence that ``crowd`` has gathered so far; of the counters: prompt and answer tokens, requests."""
         idle = [(a.prompt_tokens, a.output_tokens, (a.running or 0) + (a.waiting or 0)) for a in crowd.idle]
         return cls(
-            tuple(crowd.streams), tuple(cells), tuple(idle), tuple(crowd.failures), crowd.broken_off, crowd.lateness()
+            tuple(crowd.streams), tuple(cells), tuple(idle), tuple(crowd.failures), crowd.broken_off, crowd.watched()
         )
 
     @property
@@ -186,16 +187,10 @@ def _errors(evidence: Evidence) -> Check:
 
 
 def _client(evidence: Evidence) -> Check:
-    late = evidence.lateness
-    stamped = sum(s.exchange.stamped for s in evidence.streams)
-    text = f"the client used {late.cpu_share:.0%} of a core"
-    if late.lag_p50_s is not None and late.lag_p99_s is not None:
-        text += f" and read bytes {show(late.lag_p50_s, 's')} (p99 {show(late.lag_p99_s, 's')}) after they came"
+    stamped = any(s.exchange.stamped for s in evidence.streams)
     by = "the kernel's own stamps" if stamped else "its own clock, as no kernel stamps were to be had"
-    failed = late.cpu_share > MOST_CPU or (not stamped and (late.lag_p50_s or 0.0) > MOST_LAG_S)
-    return Check(
-        name="client", phase="run", status="failed" if failed else "passed", detail=f"{text}; times are by {by}"
-    )
+    found = verdict([evidence.client])
+    return msgspec.structs.replace(found, detail=f"{found.detail}; times are by {by}")
 
 
 CHECKS: tuple[Callable[[Evidence], Check | None], ...] = (

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
+import msgspec
+
 from phasewise.errors import UsageError
 from phasewise.fix.reported import fix_reported
 from phasewise.hardware import catalogue as accelerators
@@ -21,7 +23,8 @@ from phasewise.observe.results import stated
 from phasewise.observe.results.read import read
 from phasewise.observe.results.stated import Stated
 from phasewise.predict.roofline import computes_in
-from phasewise.record.results import Reported, Results
+from phasewise.record.observation import Phase
+from phasewise.record.results import Reported, Results, Row, Step
 from phasewise.record.run import Run
 
 _SAME_BYTES = 0.03
@@ -46,7 +49,10 @@ def judge(file: Path | None, said: Stated, subject: Subject, progress: Callable[
     if file is not None and said.any:
         raise UsageError("a file and numbers of your own are two measurements: judge them one after the other.")
     reported = stated.reported(said) if file is None else read(file)
+    if reported.kv and subject.kv is None and subject.model is not None:
+        subject = msgspec.structs.replace(subject, kv=reported.kv)
     on = _ground(reported, subject, progress)
+    reported = msgspec.structs.replace(reported, rows=tuple(_partly(row, on) for row in reported.rows))
     results = judging.judge(reported, on)
     run = Run(
         envelope=envelope("judge", reported.file or "stated", started),
@@ -85,11 +91,33 @@ def _ground(reported: Reported, subject: Subject, progress: Callable[[str, float
     return judging.ground(model, machine, tuple(missing), (*notes, *_weights(reported, model)))
 
 
+def _partly(row: Row, on: Ground) -> Row:
+    """``row`` as what it is on one accelerator: a pass of which a part ran elsewhere reaches at least its figure."""
+    if row.gpu_layers is None or on.model is None or on.machine is None or on.machine.kind != "gpu":
+        return row
+    layers = on.model.architecture.layers
+    if row.gpu_layers >= layers:
+        return row
+    if row.gpu_layers == 0:
+        why = f"it ran on the CPU, not on {on.machine.name}: name that with --on this, or --peak and --bandwidth"
+        missing: dict[Phase, str] = {
+            **({"prefill": why} if row.prefill else {}),
+            **({"decode": why} if row.decode else {}),
+        }
+        return msgspec.structs.replace(row, prefill=None, decode=None, missing={**row.missing, **missing})
+    why = "; ".join(row.notes) or f"only {row.gpu_layers} of {layers} layers were on the accelerator"
+    return msgspec.structs.replace(row, prefill=_at_least(row.prefill, why), decode=_at_least(row.decode, why))
+
+
+def _at_least(step: Step | None, why: str) -> Step | None:
+    return step and msgspec.structs.replace(step, least=True, notes=(*step.notes, why))
+
+
 def _named_model(reported: Reported) -> Model | None:
     """The catalogue's model of the name in the file, whole or behind its last slash. Nothing is guessed or opened."""
     name = reported.model.rstrip("/")
     row = models.find(name) or models.find(name.rpartition("/")[2])
-    return load(row.name) if row else None
+    return load(row.name, kv=reported.kv or None) if row else None
 
 
 def _weights(reported: Reported, model: Model | None) -> list[str]:

@@ -23,7 +23,7 @@ from phasewise.isolate.workload.worker import Done, Worker
 from phasewise.jobs.crew import crew, served
 from phasewise.jobs.envelope import envelope, identity
 from phasewise.jobs.stopping import Stop, stopping
-from phasewise.jobs.target import Connection, open_server
+from phasewise.jobs.target import Connection, known, open_server
 from phasewise.jobs.workload import Progress, Sending, Workload
 from phasewise.record import crew as record
 from phasewise.record.envelope import Status
@@ -72,6 +72,7 @@ class Prepared:
                              "--ttft, --tpot or both.")  # fmt: skip
         if options.find_rate and options.sending.arrivals in ("burst", "ramp"):
             raise UsageError("--find-rate needs a steady rate: --arrivals constant, poisson or gamma.")
+        known(options.target)
         self.options = options
         self.workload = Workload(options.sending, progress)
         self.plan = self._first()
@@ -247,7 +248,19 @@ class _Run:
         seen: dict[int, tuple[Load, Sequence[Done]]] = {}
         used = [0, 0, 0.0]
 
-        def attempt(rate: float, number: int) -> Trial | None:
+        def attempt(rate: float, _: int) -> Trial | None:
+            """A trial; once more when the client was the bottleneck: that says nothing of the server."""
+            detail = ""
+            for _ in range(2):
+                trial = once(rate, len(seen))
+                client = seen[trial.number][0].client if trial else None
+                if client is None or client.believed:
+                    return trial
+                detail = client.detail
+            self.gave_out = f"at {rate:.3g} requests a second {detail}"
+            return None
+
+        def once(rate: float, number: int) -> Trial | None:
             left = spent(bounds, rate, limits, int(used[0]), int(used[1]), used[2])
             short = left.seconds < seek.seconds(rate, limits)
             if self.stop() or left.requests < 1 or left.tokens < 1 or (short and seen):
@@ -300,7 +313,7 @@ class _Run:
             return "partial", why[0] if why else found.missing.get("window", "nothing was measured"), 3
         if self.gave_out:
             return "partial", self.gave_out, 3
-        if found.crew is not None and (short := _short(found.crew, done)):
+        if short := _short(found.crew, done):
             return "partial", short, 3
         if found.client is not None and not found.client.believed:
             return "complete", "", 3
@@ -308,7 +321,8 @@ class _Run:
         return "complete", "", 1 if breaks else 0
 
 
-def _short(crew: record.Crew, done: Sequence[Done]) -> str:
-    """Which of several workers did not send what it should have, in words; empty when all did."""
-    lost = [f"worker {one.worker} was lost" for one in crew.lost]
-    return ", ".join(lost + [f"worker {one.worker}: {one.why}" for one in done if one.ending == "failing"])
+def _short(crew: record.Crew | None, done: Sequence[Done]) -> str:
+    """Which worker did not send what it should have, in words; empty when all did."""
+    lost = [f"worker {one.worker} was lost" for one in crew.lost] if crew else []
+    name = "worker {}: " if crew else ""
+    return ", ".join(lost + [f"{name.format(one.worker)}{one.why}" for one in done if one.ending == "failing"])

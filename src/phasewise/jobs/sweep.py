@@ -162,14 +162,16 @@ def _judged(options: Options, seen: _Measured, started: float, identity: str) ->
     swept = beside(seen.sweep.swept(), (model, found[0]) if model and found else None)
     over = link.stated(options.link, machine) if options.link else link.of(machine) if machine else None
     question = Question(options.prompt, options.answer, options.itl_s, model, over)
-    swept = msgspec.structs.replace(swept, advice=advise(swept, question))
+    observation = seen.sweep.observation()
+    if not any(check.voids and check.status == "failed" for check in observation.checks):
+        swept = msgspec.structs.replace(swept, advice=advise(swept, question))
     about = seen.target
     return Run(
         envelope=envelope("sweep", about.name, started, status=seen.status, reason=seen.reason, identity=identity),
         target=msgspec.structs.replace(about, contradictions=(*about.contradictions, *contradictions(model, about))),
         model=model.facts(", ".join(f"{roof.dtype} ({roof.basis})" for roof in found)) if model else None,
         machine=machine,
-        observation=seen.sweep.observation(),
+        observation=observation,
         sweep=swept,
     )
 

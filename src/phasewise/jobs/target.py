@@ -44,6 +44,18 @@ def model_file(target: str | None) -> Path | None:
     return None if prefix is None else Path(target.removeprefix(prefix))
 
 
+def known(target: str | None) -> None:
+    """Refuse what cannot be a target, without a connection.
+
+    Raises:
+        UsageError: neither URL nor ``gguf:FILE`` nor ``hf:DIR``.
+    """
+    if target is not None and address.is_url(target):
+        address.parse(target)
+    elif model_file(target) is None or target in ("gguf:", "hf:"):
+        raise UsageError(_unknown(target or ""))
+
+
 def open_engine(target: str | None, connection: Connection) -> Engine:
     """Connect to a server or start our own engine.
 
@@ -51,10 +63,10 @@ def open_engine(target: str | None, connection: Connection) -> Engine:
         UsageError: a target that is neither URL nor ``gguf:FILE`` nor ``hf:DIR``.
         EngineError: it cannot be reached or started.
     """
+    known(target)
     if is_ours(target):
         file = model_file(target)
-        if file is None or target in ("gguf:", "hf:"):
-            raise UsageError(_unknown(target or ""))
+        assert file is not None
         if target is not None and target.startswith("hf:"):
             return torch_local.start(_settings(file, connection), context=connection.context)
         return embedded.start(

@@ -22,6 +22,10 @@ from phasewise.units import show
 Progress = Callable[[str, float], None]
 
 
+_PROMPT, _ANSWER = "512", "128"
+"""Tokens in and out unless said otherwise."""
+
+
 class Sending(msgspec.Struct, frozen=True, kw_only=True):
     """Who sends what when, as the user wrote it; see `phasewise load --help`."""
 
@@ -31,8 +35,8 @@ class Sending(msgspec.Struct, frozen=True, kw_only=True):
     burstiness: float | None = None
     burst: int | None = None
     ramp_to: float | None = None
-    prompt: str = "512"
-    answer: str = "128"
+    prompt: str | None = None
+    answer: str | None = None
     mix: str | None = None
     replay: Path | None = None
     begin_s: float = 0.0
@@ -59,7 +63,7 @@ class Workload:
         if sending.replay is not None:
             self._read(sending.replay, progress)
         else:
-            self._shapes = mix(sending.mix) if sending.mix else (Shape(length(sending.prompt), length(sending.answer)),)
+            self._shapes = mix(sending.mix) if sending.mix is not None else (_shape(sending),)
 
     @property
     def steady(self) -> bool:
@@ -87,6 +91,7 @@ class Workload:
     def words(self, plan: Plan, *, drain_s: float, warmup: int, left_out: int = 0) -> LoadPlan:
         """The plan in words, for the record and for whoever must agree before it is sent."""
         tokens_in, tokens_out = plan.tokens
+        before = plans.warmup(plan, warmup)
         return LoadPlan(
             arrivals=self._said(),
             lengths=self._lengths(),
@@ -95,7 +100,8 @@ class Workload:
             answer_tokens=tokens_out,
             seconds=plan.seconds,
             drain_s=drain_s,
-            warmup=warmup,
+            warmup=len(before),
+            warmup_tokens=sum(before.tokens),
             seed=self.sending.seed,
             users=plan.users,
             cut=plan.cut,
@@ -122,7 +128,7 @@ class Workload:
         return Arrivals(
             process=process,
             rate=rate,
-            burstiness=sending.burstiness or 1.0,
+            burstiness=1.0 if sending.burstiness is None else sending.burstiness,
             size=sending.burst or 1,
             to_rate=sending.ramp_to or 0.0,
         )
@@ -163,7 +169,8 @@ class Workload:
         sending = self.sending
         if sending.replay is not None:
             return f"of {shown(Path(sending.replay.name))} ({self.form})"
-        return f"mix {sending.mix}" if sending.mix else f"{sending.prompt} tokens in, {sending.answer} out"
+        prompt, answer = _asked(sending)
+        return f"mix {sending.mix}" if sending.mix is not None else f"{prompt} tokens in, {answer} out"
 
     def _notes(self, plan: Plan, left_out: int) -> list[str]:
         notes = []
@@ -178,6 +185,19 @@ class Workload:
         if plan.texts:
             notes.append("Prompts are the log's own words; their tokens are estimated, 4 characters each.")
         return notes
+
+
+def _shape(sending: Sending) -> Shape:
+    prompt, answer = _asked(sending)
+    return Shape(length(prompt), length(answer))
+
+
+def _asked(sending: Sending) -> tuple[str, str]:
+    """Tokens in and out, as written."""
+    return (
+        _PROMPT if sending.prompt is None else sending.prompt,
+        _ANSWER if sending.answer is None else sending.answer,
+    )
 
 
 def _sane(sending: Sending) -> None:
@@ -205,7 +225,11 @@ def _sane(sending: Sending) -> None:
         )
     if sending.replay is None and (sending.begin_s or sending.slice_s is not None or sending.speed != 1):
         raise UsageError("--from, --for and --speed are of a log: name it with --replay FILE.")
-    if sending.replay is not None and sending.mix:
-        raise UsageError("--mix and --replay both say what is sent: give one of them.")
+    lengths = {"--prompt": sending.prompt, "--answer": sending.answer}
+    said = {"--replay": sending.replay, "--mix": sending.mix}
+    ways = [flag for flag, value in said.items() if value is not None]
+    ways += [flag for flag, value in lengths.items() if value is not None][: 2 if ways else 0]
+    if len(ways) > 1:
+        raise UsageError(f"{' and '.join(ways)} all say how long requests are: give one of them.")
     if (sending.rate is not None or sending.users) and sending.speed != 1:
         raise UsageError("--speed scales the times of a log, which --rate and --users replace: give one of them.")

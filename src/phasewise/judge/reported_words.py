@@ -26,7 +26,7 @@ def verdict(found: Results) -> Verdict:
         return _none(f"No verdict: these figures are not to be believed: {failed.detail.rstrip('.')}.")
     if found.prefill is None and found.decode is None and found.split is None:
         whys = dict.fromkeys(why for row in found.reported.rows for why in row.missing.values())
-        why = next(iter(whys), "the file tells no phase")
+        why = "; ".join(list(whys)[:2]) or "the file tells no phase"
         return _none(f"No verdict: neither phase can be told from these figures; {why}.")
     whole = next((row for row in found.reported.rows if row.request_s), None)
     if whole is not None:
@@ -44,7 +44,7 @@ def _split(found: Results, split: Split) -> Verdict:
         return _none(f"Neither phase owns {request} beyond the rounding of the figures.{_each(found)}")
     if split.owner == "decode":
         waits = " (TTFT, which is the rest, holds the queue)" if queued else ""
-        text = f"Decode owns {show(share, '1', 2)} of {request}{waits}{_is(found.decode)}."
+        text = f"Decode owns {show(share, '1', 2)} of {request}{waits}{_owned(found.decode)}."
         return Verdict(owner="decode", bound=found.decode.bound if found.decode else "unknown", text=text)
     if queued:
         text = (
@@ -52,7 +52,7 @@ def _split(found: Results, split: Split) -> Verdict:
             f"figures do not tell apart.{_each(found)}"
         )
         return Verdict(owner="prefill", bound="unknown", text=text)
-    text = f"Prefill owns {show(share, '1', 2)} of {request}{_is(found.prefill)}."
+    text = f"Prefill owns {show(share, '1', 2)} of {request}{_owned(found.prefill)}."
     return Verdict(owner="prefill", bound=found.prefill.bound if found.prefill else "unknown", text=text)
 
 
@@ -81,7 +81,7 @@ def _whole(found: Results, row: Row) -> Verdict:
         return _none(f"{said}: {parts}; what takes the rest is open, so give --ttft and --tpot.")
     own = found.prefill if owner == "prefill" else found.decode
     text = f"{owner.capitalize()} owns most of it"
-    return Verdict(owner=owner, bound=own.bound if own else "unknown", text=f"{said}: {parts}. {text}{_is(own)}.")
+    return Verdict(owner=owner, bound=own.bound if own else "unknown", text=f"{said}: {parts}. {text}{_owned(own)}.")
 
 
 def _phases(found: Results) -> Verdict:
@@ -105,6 +105,14 @@ def _each(found: Results) -> str:
         f" {one.phase.capitalize()}{_is(one).removeprefix(' and')}." for one in (found.prefill, found.decode) if one
     ]
     return "".join(said)
+
+
+def _owned(phase: PhaseVerdict | None) -> str:
+    """What is said of a phase after what it owns."""
+    said = _is(phase)
+    if phase is None or said.startswith(" and"):
+        return said
+    return f"; {'a step of it' if phase.phase == 'decode' else 'it'}{said}"
 
 
 def _is(phase: PhaseVerdict | None) -> str:

@@ -25,7 +25,7 @@ class LoadPlan(msgspec.Struct, frozen=True, kw_only=True):
         prompt_tokens, answer_tokens: of all of them, answers as long as they may be.
         seconds: the time in which requests are sent.
         drain_s: the time that what is in the air may take after that.
-        warmup: requests before the start that no figure uses.
+        warmup, warmup_tokens: requests before the start that no figure uses, and their tokens in and out.
         seed: of arrivals and lengths; the prompts' content is of this run alone.
         users: of a closed loop; 0 in an open one.
         cut: which bounds took something away; empty for none.
@@ -42,6 +42,7 @@ class LoadPlan(msgspec.Struct, frozen=True, kw_only=True):
     warmup: int
     seed: int
     users: int = 0
+    warmup_tokens: int = 0
     cut: str = ""
     notes: tuple[str, ...] = ()
 
@@ -91,6 +92,7 @@ class Goodput(msgspec.Struct, frozen=True, kw_only=True):
         holds: whether ``met`` is at least the wanted part.
         first: the limit that more requests broke; when none broke, the one that is nearer.
         nearness: per limit, what the wanted part of the requests needed, over the limit.
+        requests: how many were held against the limits.
     """
 
     limits: Limits
@@ -101,6 +103,7 @@ class Goodput(msgspec.Struct, frozen=True, kw_only=True):
     holds: Holds
     first: Breaks
     nearness: dict[Breaks, float]
+    requests: int = 0
 
 
 class Rates(msgspec.Struct, frozen=True, kw_only=True):
@@ -162,6 +165,8 @@ class Load(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         plan: what was to be sent.
         sent, failed, unsent: requests of all workers; those of a lost one are in ``crew``.
+        broken_off: requests that we ended ourselves, at the end of the drain or when the run was stopped: no figure is
+            of them, but that those that had missed a limit by then count as such.
         reasons: why requests failed, and how many for each reason.
         window: whose requests the figures are of.
         ttft: send to first token. ttft_from_due: from when it should have been sent, the client's queue included.
@@ -186,6 +191,7 @@ class Load(msgspec.Struct, frozen=True, kw_only=True):
     unsent: int
     reasons: dict[str, int]
     window: Window | None
+    broken_off: int = 0
     ttft: Spread | None = None
     ttft_from_due: Spread | None = None
     client_queue: Spread | None = None

@@ -83,6 +83,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
         figures: the tool's own numbers.
         prefill, decode: the step that can be judged.
         missing: why a phase has none.
+        gpu_layers: layers of the model that were on the accelerator; None for all, or where it is not said.
         notes: what a reader should know of the row.
     """
 
@@ -98,6 +99,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     prefill: Step | None = None
     decode: Step | None = None
     missing: dict[Phase, str] = {}
+    gpu_layers: int | None = None
     notes: tuple[str, ...] = ()
 
 
@@ -112,6 +114,7 @@ class Reported(msgspec.Struct, frozen=True, kw_only=True):
         accelerators: the devices as the file names them.
         devices: how many share the model, as the file says.
         weight_bytes: of the model's weights, as the file says.
+        kv: format of the KV cache, as the file says; empty where it is the usual one.
         rows: the measurements.
         checks: what the file's own numbers tell of whether they can be believed.
     """
@@ -123,6 +126,7 @@ class Reported(msgspec.Struct, frozen=True, kw_only=True):
     accelerators: tuple[str, ...] = ()
     devices: int | None = None
     weight_bytes: float | None = None
+    kv: str = ""
     rows: tuple[Row, ...]
     checks: tuple[Check, ...] = ()
 

@@ -17,9 +17,10 @@ from phasewise.isolate.workload.client import client
 from phasewise.isolate.workload.gaps import Arrived, arrived, gaps
 from phasewise.isolate.workload.goodput import goodput
 from phasewise.isolate.workload.percentiles import spread, weighted
+from phasewise.isolate.workload.rows import ENDED_BY_US
 from phasewise.isolate.workload.window import window
 from phasewise.isolate.workload.worker import Done
-from phasewise.record.load import Limits, Load, LoadPlan, Moment, Rates, Window
+from phasewise.record.load import Goodput, Limits, Load, LoadPlan, Moment, Rates, Window
 from phasewise.record.quantity import Quantity, measured
 from phasewise.units import Unit
 
@@ -36,12 +37,15 @@ GROWN_BY = 2.0
 
 _COLUMNS = (
     "request, worker, user, due_s, connect_s, sent_s, ttft_s, tpot_s, ended_s, prompt_tokens, cached_tokens, "
-    "prompt_tokens_planned, status, error"
+    "prompt_tokens_planned, answer_tokens_planned, status, error"
 )
 
 
 class Rows(NamedTuple):
-    """The requests of a trial in the order in which they were due, an element each, NaN for what did not come."""
+    """The requests of a trial in the order in which they were due, an element each, NaN for what did not come.
+
+    ``broken`` are those that we ended ourselves: they did not fail, and what would have become of them is not known.
+    """
 
     due: Values
     sent: Values
@@ -51,15 +55,27 @@ class Rows(NamedTuple):
     ended: Values
     prompt: Values
     cached: Values
+    asked: Values
     user: Values
     worker: Values
     failed: NDArray[np.bool_]
+    broken: NDArray[np.bool_]
     reasons: tuple[str, ...]
 
     @property
     def first(self) -> Values:
         """When the first token came."""
         return self.sent + self.ttft
+
+    @property
+    def answered(self) -> NDArray[np.bool_]:
+        """Those that came to their end."""
+        return ~self.failed & ~self.broken
+
+    @property
+    def over(self) -> float:
+        """The last thing that is known of any."""
+        return float(np.nanmax(np.concatenate([self.ended, self.due])))
 
     @property
     def ttft_from_due(self) -> Values:
@@ -88,23 +104,31 @@ def rows(folder: Path, trial: int) -> Rows:
         ended=_real(found["ended_s"])[order],
         prompt=prompt[order],
         cached=_real(found["cached_tokens"])[order],
+        asked=_real(found["answer_tokens_planned"])[order],
         user=_real(found["user"])[order],
         worker=_real(found["worker"])[order],
-        failed=np.array([error is not None for error in errors], np.bool_),
-        reasons=tuple(
-            _reason(str(error), status)
-            for error, status in zip(errors, _real(found["status"])[order], strict=True)
-            if error is not None
-        ),
+        failed=np.array([error is not None and not _ours(error) for error in errors], np.bool_),
+        broken=np.array([error is not None and _ours(error) for error in errors], np.bool_),
+        reasons=_reasons(errors, _real(found["status"])[order]),
     )
+
+
+def _ours(error: object) -> bool:
+    return str(error).startswith(ENDED_BY_US)
 
 
 def _real(values: NDArray[Any]) -> Values:
     return values.astype(np.float64)
 
 
-def _reason(error: str, status: float) -> str:
-    return f"HTTP {status:.0f}" if np.isfinite(status) and status != 200 else error
+def _reasons(errors: Sequence[object], status: Values) -> tuple[str, ...]:
+    """Why each that failed did; a status of HTTP is one reason, told by the first that had it."""
+    told: dict[object, str] = {}
+    return tuple(
+        told.setdefault(code if np.isfinite(code) and code != 200 else error, str(error))
+        for error, code in zip(errors, status.tolist(), strict=True)
+        if error is not None and not _ours(error)
+    )
 
 
 def figures(
@@ -121,19 +145,22 @@ def figures(
         plan=plan,
         sent=len(seen.due),
         failed=int(seen.failed.sum()),
+        broken_off=int(seen.broken.sum()),
         unsent=sum(one.unsent for one in done),
         reasons=dict(Counter(seen.reasons).most_common()),
         window=None,
         client=client(done, _slips(seen), _pace(seen, plan)) if done else None,
         missing=missing,
     )
-    if seen.failed.all():
+    if not seen.answered.any():
         return msgspec.structs.replace(load, missing={"window": "no request was answered"})
     stretch = window(
-        due=seen.due, first=seen.first, ended=seen.ended, user=seen.user, seconds=plan.seconds, trims=trims
-    )
+        due=seen.due, first=seen.first, ended=seen.ended, user=seen.user, seconds=plan.seconds, trims=trims,
+        cut=float(seen.due[seen.broken].min(initial=np.inf)),
+    )  # fmt: skip
     inside = (seen.due >= stretch.begin_s) & (seen.due <= stretch.end_s)
-    counted = inside & ~seen.failed
+    counted = inside & seen.answered
+    stretch = msgspec.structs.replace(stretch, requests=int((inside & ~seen.broken).sum()))
     came = _arrived(folder, trial)
     between = gaps(came)
     within = (between.at_s >= stretch.begin_s) & (between.at_s <= stretch.end_s)
@@ -156,18 +183,26 @@ def figures(
         e2e=spread((seen.ended - seen.sent)[counted], "s", "send to end"),
         rates=_rates(seen, stretch, came),
         cached=_cached(seen, counted),
-        goodput=goodput(
-            (seen.ttft if plan.users else seen.ttft_from_due)[inside],
-            seen.tpot[inside],
-            seen.failed[inside],
-            limits,
-            stretch.end_s - stretch.begin_s,
-        )
-        if limits
-        else None,
-        steady=_steady(flown, stretch) if trims else None,
+        goodput=_goodput(seen, inside, stretch, limits, closed=bool(plan.users)) if limits else None,
+        steady=_steady(flown, stretch) if trims and stretch.begin_s > 0 else None,
         moments=_moments(seen, came, flown, closed=bool(plan.users)),
     )
+
+
+def _goodput(seen: Rows, inside: NDArray[np.bool_], stretch: Window, limits: Limits, *, closed: bool) -> Goodput | None:
+    """Of requests that came to their end or failed, and of those broken off that had missed a limit for sure by then.
+
+    None when there are none.
+    """
+    ttft, since = (seen.ttft, seen.sent) if closed else (seen.ttft_from_due, seen.due)
+    steps = np.where(seen.asked > 1, seen.asked - 1, np.nan)
+    least = np.where(seen.broken, (seen.over - seen.first) / steps, seen.tpot)
+    late = np.where(np.isfinite(ttft), ttft, seen.over - since) > (limits.ttft_s or np.inf)
+    missed = seen.broken & (late | (least > (limits.tpot_s or np.inf)))
+    judged = inside & (~seen.broken | missed)
+    if not judged.any():
+        return None
+    return goodput(ttft[judged], least[judged], seen.failed[judged], limits, stretch.end_s - stretch.begin_s)
 
 
 def _slips(seen: Rows) -> dict[int, Values]:
@@ -180,7 +215,7 @@ def _slips(seen: Rows) -> dict[int, Values]:
 def _pace(seen: Rows, plan: LoadPlan) -> float:
     """The time that a late request must be small against: TTFT; of a closed loop, where it is a pause, the whole."""
     times = seen.ended - seen.sent if plan.users else seen.ttft
-    times = times[~seen.failed & np.isfinite(times)]
+    times = times[seen.answered & np.isfinite(times)]
     return float(np.median(times)) if len(times) else 0.0
 
 
@@ -207,10 +242,9 @@ def _rates(seen: Rows, stretch: Window, came: Arrived) -> Rates | None:
     def inside(at: Values) -> NDArray[np.bool_]:
         return np.asarray((at >= stretch.begin_s) & (at <= stretch.end_s))
 
-    answered = ~seen.failed
     return Rates(
         offered=per_second(float(inside(seen.due).sum()), "request/s", "due in the window"),
-        requests=per_second(float((answered & inside(seen.ended)).sum()), "request/s", "ended in the window"),
+        requests=per_second(float((seen.answered & inside(seen.ended)).sum()), "request/s", "ended in the window"),
         tokens_in=per_second(
             float(np.nansum(seen.prompt[inside(seen.first)])), "token/s", "prompts whose first token came in the window"
         ),
@@ -236,7 +270,7 @@ def _cached(seen: Rows, counted: NDArray[np.bool_]) -> Quantity | None:
 def _in_flight(seen: Rows) -> tuple[Values, Values]:
     """When the number of requests in flight changes, and what it is from then on."""
     begins = np.where(np.isfinite(seen.sent), seen.sent, seen.due)
-    ends = np.where(np.isfinite(seen.ended), seen.ended, np.nanmax(np.concatenate([seen.ended, seen.due])))
+    ends = np.where(np.isfinite(seen.ended), seen.ended, seen.over)
     at = np.concatenate([begins, np.maximum(ends, begins)])
     change = np.repeat([1.0, -1.0], len(begins))
     order = np.argsort(at, kind="stable")
@@ -259,7 +293,7 @@ def _steady(flown: tuple[Values, Values], stretch: Window) -> bool | None:
 
 
 def _moments(seen: Rows, came: Arrived, flown: tuple[Values, Values], *, closed: bool) -> tuple[Moment, ...]:
-    end = float(np.nanmax(np.concatenate([seen.ended, seen.due])))
+    end = seen.over
     begin = min(0.0, float(seen.due.min()))
     if not end > begin:
         return ()
@@ -268,7 +302,7 @@ def _moments(seen: Rows, came: Arrived, flown: tuple[Values, Values], *, closed:
     for left, right in itertools.pairwise(edges):
         last = right == edges[-1]
         due = (seen.due >= left) & ((seen.due < right) | last)
-        good = due & ~seen.failed
+        good = due & seen.answered
         tokens = came.tokens[(came.at_s >= left) & ((came.at_s < right) | last)].sum()
         place = int(np.searchsorted(flown[0], right, side="right")) - 1
         found.append(

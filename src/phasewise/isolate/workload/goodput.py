@@ -38,6 +38,7 @@ def goodput(ttft: Values, tpot: Values, failed: NDArray[np.bool_], limits: Limit
         met_tpot=share(met_tpot, "requests that met the TPOT limit") if limits.tpot_s is not None else None,
         rate=measured(float(both.sum()) / seconds if seconds > 0 else 0.0, "request/s", "met the limits, per second"),
         holds=_holds(met, limits.part),
+        requests=len(both),
         first=first,
         nearness=nearness,
     )

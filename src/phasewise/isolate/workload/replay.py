@@ -97,9 +97,9 @@ def _times(log: Logged, part: Slice) -> tuple[Keys, NDArray[np.float64] | None]:
     order = np.argsort(since, kind="stable")
     order = order[(since[order] >= part.begin) & (since[order] < end)]
     if not len(order):
+        lasting = "" if part.seconds is None else f" for {part.seconds:g} s"
         raise UsageError(
-            f"{log.name} has no request from {part.begin:g} s on for {end - part.begin:g} s: its last comes at "
-            f"{float(since.max()):g} s."
+            f"{log.name} has no request from {part.begin:g} s on{lasting}: its last comes at {float(since.max()):g} s."
         )
     return order, (since[order] - part.begin) / part.speed
 

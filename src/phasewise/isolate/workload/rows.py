@@ -19,6 +19,9 @@ WARMUP = -1
 """Trial of requests that no figure uses."""
 
 
+ENDED_BY_US = "broken off"
+"""How the error of a request begins that we ended ourselves: it did not fail, and its end is not known."""
+
 PARTS = "rows"
 """Folder of the parts that a run is written in, inside its own."""
 

@@ -84,6 +84,7 @@ def mix(text: str) -> tuple[Shape, ...]:
 def draw(shapes: tuple[Shape, ...], count: int, random: Generator) -> tuple[Tokens, Tokens]:
     """Prompt and answer tokens of ``count`` requests, each of a shape drawn by weight."""
     weights = np.array([shape.weight for shape in shapes])
+    weights /= weights.max()
     kinds = random.choice(len(shapes), size=count, p=weights / weights.sum())
     prompt, answer = np.empty(count, np.int64), np.empty(count, np.int64)
     for kind, shape in enumerate(shapes):

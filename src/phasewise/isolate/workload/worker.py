@@ -15,7 +15,7 @@ from phasewise.engines.flight import Sink
 from phasewise.engines.loop import Loop
 from phasewise.engines.selfwatch import Lateness
 from phasewise.isolate.workload.plan import Plan
-from phasewise.isolate.workload.rows import Asked
+from phasewise.isolate.workload.rows import ENDED_BY_US, Asked
 from phasewise.isolate.workload.sheet import Sheet
 
 AHEAD_BYTES, AHEAD = 16 << 20, 2000
@@ -249,8 +249,8 @@ class Worker:
 
 def _why(ending: Ending) -> str:
     return {
-        "stopped": "broken off: the run was stopped",
+        "stopped": f"{ENDED_BY_US}: the run was stopped",
         "failing": f"{MOST_IN_A_ROW} requests failed one after the other",
-        "unfinished": "broken off: not over when the time to finish was (--drain)",
+        "unfinished": f"{ENDED_BY_US}: not over when the time to finish was (--drain)",
         "complete": "",
     }[ending]

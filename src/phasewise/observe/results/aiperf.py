@@ -1,4 +1,4 @@
-"""AIPerf `profile_export_aiperf.json` and GenAI-Perf `profile_export_genai_perf.json`: one object of metrics.
+"""AIPerf `profile_export_aiperf.json` and GenAI-Perf `profile_export_genai_perf.json`, and the same as CSV: metrics.
 
 Inter-token latency is (latency − TTFT) / (tokens − 1), our TPOT up to the last response (AIPerf with --per-chunk-usage
 subtracts the first chunk's tokens instead); raw gaps are called inter-chunk latency.
@@ -6,6 +6,8 @@ subtracts the first chunk's tokens instead); raw gaps are called inter-chunk lat
 
 from __future__ import annotations
 
+import csv
+import io
 import re
 
 from phasewise.observe.results import serving
@@ -15,11 +17,14 @@ from phasewise.observe.results.serving import Served
 from phasewise.record.quantity import Quantity, reported
 from phasewise.record.results import Figure, Reported
 
-FORM = "AIPerf or GenAI-Perf JSON"
+FORM = "AIPerf or GenAI-Perf JSON or CSV"
 
 _FLAG = re.compile(r"--concurrency[= ](\d{1,9})\b")
 
 UNITS = {"s": 1.0, "sec": 1.0, "seconds": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
+
+_NAMED = re.compile(r"^([A-Z][A-Za-z ]{2,60}?)(?: \(([^()]{1,40})\))?$")
+"""A metric of the CSV: ``Time To First Token (ms)``."""
 
 _TTFT = "send to the first response with content"
 _ITL = "(last response - first) / (tokens - 1)"
@@ -28,16 +33,41 @@ _AS_TPOT = "our TPOT, to the last response instead of the last token: at most th
 
 def sniff(content: Content) -> bool:
     """Whether it holds a metric of theirs as an object with a unit."""
-    if len(content.documents) != 1 or not content.objects:
+    if content.documents and (len(content.documents) != 1 or not content.objects):
         return False
     tree = _metrics(content)
     return any("avg" in Fields(content, tree.get(name)).tree for name in ("request_throughput", "request_latency"))
 
 
 def _metrics(content: Content) -> dict[str, object]:
+    if not content.documents:
+        return _table(content.text)
     tree = dict(content.objects[0])
     records = tree.get("records")
     return {**tree, **records} if isinstance(records, dict) else tree
+
+
+def _table(text: str) -> dict[str, object]:
+    """The metrics of the CSV, as the JSON has them; empty for another text."""
+    if not text.lstrip().startswith("Metric,"):
+        return {}
+    found: dict[str, object] = {}
+    heads: list[str] = []
+    for row in csv.reader(io.StringIO(text.lstrip())):
+        match = _NAMED.match(row[0].strip()) if len(row) > 1 else None
+        if len(row) > 1 and row[0] == "Metric":
+            heads = ["avg" if head == "Value" else head for head in row[1:]]
+        elif match and heads:
+            values = {head: number for head, cell in zip(heads, row[1:], strict=False) if (number := _cell(cell))}
+            found[match[1].lower().replace(" ", "_")] = {"unit": match[2] or "", **values}
+    return found
+
+
+def _cell(text: str) -> float | None:
+    try:
+        return float(text.replace(",", ""))
+    except ValueError:
+        return None
 
 
 def read(content: Content) -> Reported:
@@ -46,8 +76,8 @@ def read(content: Content) -> Reported:
     run = _run(fields)
     config = fields.inner("input_config")
     return Reported(
-        tool="GenAI-Perf" if _is_genai(fields) else "AIPerf",
-        form="JSON",
+        tool=("GenAI-Perf" if _is_genai(fields) else "AIPerf") if content.documents else "AIPerf or GenAI-Perf",
+        form="JSON" if content.documents else "CSV",
         model=_model(config),
         accelerators=tuple(dict.fromkeys(_gpus(fields))),
         rows=(serving.row(run),),

@@ -26,7 +26,7 @@ def read(content: Content) -> Reported:
     """A row of all requests, and one of those that ran alone when others did not."""
     found = [one for one in each(content, _request) if one]
     if not found:
-        content.wrong("has no request with a first token: measure with streaming")
+        content.wrong("has no request with a first token, its lengths and its times: measure with streaming")
     apart = detailed.alone(found)
     runs = [_run("all requests", found, 1.0 if len(apart) == len(found) else None)]
     if apart and len(apart) < len(found):
@@ -41,10 +41,16 @@ def read(content: Content) -> Reported:
 
 def _request(fields: Fields) -> Request | None:
     about, metrics = fields.inner("metadata"), fields.inner("metrics")
-    if about.tree.get("was_cancelled") or fields.tree.get("error") or about.text("benchmark_phase") == "warmup":
+    phase = about.text("benchmark_phase", "credit_phase")
+    if about.tree.get("was_cancelled") or fields.tree.get("error") or phase == "warmup":
         return None
-    start, end = about.number("request_start_ns", scale=NS), about.number("request_end_ns", scale=NS)
-    ttft, itl = (seconds(metrics, name, "value") for name in ("time_to_first_token", "inter_token_latency"))
+    # The first versions called TTFT ttft, and told the end by the latency alone.
+    start, end = about.number("request_start_ns", "timestamp_ns", scale=NS), about.number("request_end_ns", scale=NS)
+    latency = seconds(metrics, "request_latency", "value")
+    if end is None and start is not None and latency is not None:
+        end = start + latency
+    ttft = seconds(metrics, "time_to_first_token", "value") or seconds(metrics, "ttft", "value")
+    itl = seconds(metrics, "inter_token_latency", "value")
     prompt, answer = (statistic(metrics, f"{name}_sequence_length", "value") for name in ("input", "output"))
     if start is None or end is None or ttft is None or prompt is None or answer is None:
         return None

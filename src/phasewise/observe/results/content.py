@@ -6,7 +6,7 @@ import json
 import math
 import re
 import stat
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
@@ -70,6 +70,18 @@ class Content(NamedTuple):
     def has(self, *keys: str) -> bool:
         """Whether there are objects and the first has all these keys."""
         return bool(self.objects) and all(key in self.objects[0] for key in keys)
+
+    def sole(self, models: Iterable[str]) -> str:
+        """The one of ``models``, empty for none.
+
+        Raises:
+            InputError: there are several: their figures are of different work.
+        """
+        found = list(dict.fromkeys(name for name in models if name))
+        if len(found) > 1:
+            names = ", ".join(f"{name[:60]!a}" for name in found[:3])
+            self.wrong(f"holds measurements of {len(found)} models ({names}): put those of each in a file of its own")
+        return found[0] if found else ""
 
     def wrong(self, what: str) -> NoReturn:
         """Refuse the file because of ``what``, a clause that ends with the cure."""

@@ -16,6 +16,10 @@ from phasewise.record.results import Figure, Reported
 FORM = "GuideLLM JSON"
 
 _TPOT = "(last token - send) / tokens: TTFT is in it"
+_TPOT_03 = "(last token - first) / tokens"
+_UNMIXED_03 = "ours by TPOT x tokens / (tokens - 1), from the means"
+"""Until 0.3, which wrote run_stats."""
+
 _UNMIXED = "ours by (TPOT x tokens - TTFT) / (tokens - 1), from the means"
 
 
@@ -35,7 +39,7 @@ def read(content: Content) -> Reported:
     model = top.inner("args").text("model") or top.inner("config").inner("spec").inner("backend").text("model")
     return Reported(
         tool="GuideLLM",
-        form=f"JSON, {len(runs)} benchmarks",
+        form=f"JSON, {len(runs)} benchmark{'s' * (len(runs) != 1)}",
         model=model
         or first.inner("config").inner("backend").text("model", "model_id")
         or first.inner("worker").text("backend_model"),
@@ -53,20 +57,19 @@ def _run(fields: Fields) -> Served:
     most = 1.0 if kind == "synchronous" else strategy.number("streams", "max_concurrency")
     ttft, itl = _central(metrics, "time_to_first_token_ms"), _central(metrics, "inter_token_latency_ms")
     prompt, answer = _mean(metrics, "prompt_token_count"), _mean(metrics, "output_token_count")
-    rate = _mean(metrics, "requests_per_second")
+    rate, old = _mean(metrics, "requests_per_second"), "run_stats" in fields.tree
     return Served(
         label=_label(kind, strategy, most),
         prompt=prompt,
         answer=answer,
-        requests=metrics.inner("request_totals").number("successful"),
+        requests=(metrics if "request_totals" in metrics.tree else fields).inner("request_totals").number("successful"),
         duration=fields.number("duration"),
         rate=rate,
         most=most if most or kind != "throughput" else None,
         ttft=ttft,
-        tpot=itl
-        or _unmixed(_mean(metrics, "time_per_output_token_ms"), _mean(metrics, "time_to_first_token_ms"), answer),
+        tpot=itl or _unmixed(metrics, answer, old=old),
         total=_mean(metrics, "request_latency"),
-        figures=_figures(metrics, most == 1),
+        figures=_figures(metrics, most == 1, old=old),
     )
 
 
@@ -97,14 +100,16 @@ def _central(metrics: Fields, name: str) -> Quantity | None:
     return None
 
 
-def _unmixed(tpot: float | None, ttft: float | None, answer: float | None) -> Quantity | None:
-    """Our TPOT from theirs, which holds TTFT."""
-    if tpot is None or ttft is None or answer is None or answer <= 1 or tpot * answer <= ttft:
+def _unmixed(metrics: Fields, answer: float | None, *, old: bool) -> Quantity | None:
+    """Our TPOT from theirs, which is over all tokens and holds TTFT, until 0.3 without it."""
+    tpot, ttft = _mean(metrics, "time_per_output_token_ms"), _mean(metrics, "time_to_first_token_ms")
+    if tpot is None or ttft is None or answer is None or answer <= 1:
         return None
-    return reported((tpot * answer - ttft) / (answer - 1) * MS, "s", _UNMIXED)
+    span = tpot * answer - (0.0 if old else ttft)
+    return reported(span / (answer - 1) * MS, "s", _UNMIXED_03 if old else _UNMIXED) if span > 0 else None
 
 
-def _figures(metrics: Fields, alone: bool) -> tuple[Figure, ...]:
+def _figures(metrics: Fields, alone: bool, *, old: bool) -> tuple[Figure, ...]:
     prefill = "TTFT of a request alone: its prefill and the client's share" if alone else "TTFT, queue included"
 
     def ms(name: str) -> float | None:
@@ -119,8 +124,9 @@ def _figures(metrics: Fields, alone: bool) -> tuple[Figure, ...]:
         "our TPOT as it stands",
     )  # fmt: skip
     found += figure(
-        "time_per_output_token_ms.mean", ms("time_per_output_token_ms"), "s", "other", _TPOT, _UNMIXED, "within bounds"
-    )
+        "time_per_output_token_ms.mean", ms("time_per_output_token_ms"), "s", "other", _TPOT_03 if old else _TPOT,
+        _UNMIXED_03 if old else _UNMIXED, "within bounds",
+    )  # fmt: skip
     total = _mean(metrics, "request_latency")
     found += figure("request_latency.mean", total, "s", "request time", "send to the end", "as it stands")
     rate = _mean(metrics, "requests_per_second")

@@ -11,6 +11,8 @@ import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+import msgspec
+
 from phasewise.observe.results import table
 from phasewise.observe.results.content import Content, Fields
 from phasewise.observe.results.figures import MIXED, NS, decode, figure, from_rate, prefill, refused
@@ -18,9 +20,26 @@ from phasewise.record.results import Figure, Reported, Row
 
 FORM = "llama-bench JSON, JSON lines, CSV, Markdown or SQL"
 
-_TEST = re.compile(r"^(?:pp(\d+))?\+?(?:tg(\d+))?(?: *@ *d(\d+))?$")
-_RATE = re.compile(r"^([\d.]+)\s*(?:±|\+/-)?\s*([\d.]*)")
-_SIZE = re.compile(r"^([\d.]+) (MiB|GiB)$")
+_TEST = re.compile(r"^(?:pp ?(\d+))?\+?(?:tg ?(\d+))?(?: *@ *d(\d+))?$")
+_RATE = re.compile(r"^(\d+(?:\.\d+)?)(?:\s*(?:±|\+/-)\s*(\d+(?:\.\d+)?))?$")
+_SIZE = re.compile(r"^(\d+(?:\.\d+)?) (MiB|GiB)$")
+
+_DEVICE = re.compile(r"^\s*Device \d+: (.{1,80}?), (?:compute capability|gfx)", re.MULTILINE)
+"""What CUDA and ROCm builds print before the table."""
+
+_ALL_LAYERS = 99
+"""``n_gpu_layers`` from which on, and -1, it means all of them."""
+
+_VARIED = {
+    **dict.fromkeys(("n_gpu_layers", "ngl"), "ngl"),
+    **dict.fromkeys(("n_threads", "threads"), "threads"),
+    **dict.fromkeys(("flash_attn", "fa"), "fa"),
+    **dict.fromkeys(("split_mode", "sm"), "sm"),
+    **dict.fromkeys(("devices", "dev"), "dev"),
+    **dict.fromkeys(("backends", "backend"), "backend"),
+    **{name: name for name in ("n_cpu_moe", "n_batch", "n_ubatch", "type_k", "type_v")},
+}
+"""Settings that a run can try several values of, and what its table calls them."""
 
 _UNCACHED = "no prompt is repeated from a cache: each test starts from an empty or prefilled context of its own"
 
@@ -55,26 +74,84 @@ def _rows(content: Content) -> list[dict[str, Any]]:
 
 
 def read(content: Content) -> Reported:
-    """A row per test."""
+    """A row per test.
+
+    Raises:
+        InputError: no test, or tests of several models.
+    """
     entries: list[Mapping[str, Any]] = list(content.objects) or list(_rows(content))
+    model = content.sole(_model(entry) for entry in entries)
+    varied = [key for key in _VARIED if len({str(entry.get(key)) for entry in entries}) > 1]
     rows = []
     for number, entry in enumerate(entries, 1):
         test = _named(content, entry) if "test" in entry else _counted(content, entry, number)
         if test:
-            rows.append(_row(test))
+            rows.append(_ran(_row(test), entry, [f"{_VARIED[key]} {str(entry.get(key))[:20]}" for key in varied]))
     if not rows:
         content.wrong("has no test with a rate: let llama-bench finish one")
     first = entries[0]
-    gpus = str(first.get("gpu_info") or "")
+    gpus = _gpus(content, first)
+    on_cpu = all(row.gpu_layers == 0 for row in rows)
+    kv = {str(entry.get(key) or "f16") for entry in entries for key in ("type_k", "type_v")}
     return Reported(
         tool="llama-bench",
         form=_form(content),
-        model=str(first.get("model_filename") or first.get("model") or ""),
-        accelerators=tuple(dict.fromkeys(name.strip() for name in gpus.split(",") if name.strip())),
-        devices=len(gpus.split(",")) if gpus.strip() else None,
+        model=model,
+        accelerators=() if on_cpu else tuple(dict.fromkeys(gpus)),
+        devices=_devices(first, gpus) if gpus and not on_cpu else None,
         weight_bytes=_weight_bytes(first),
+        kv=kv.pop() if len(kv) == 1 and "f16" not in kv else "",
         rows=tuple(rows),
     )
+
+
+def _model(entry: Mapping[str, Any]) -> str:
+    return str(entry.get("model_filename") or entry.get("model") or "")
+
+
+def _gpus(content: Content, entry: Mapping[str, Any]) -> list[str]:
+    told = str(entry.get("gpu_info") or "").split(",") or []
+    return [name.strip() for name in told if name.strip()] or _DEVICE.findall(content.text)
+
+
+def _devices(entry: Mapping[str, Any], gpus: list[str]) -> int:
+    """How many of the GPUs that it lists it used: all, one without a split, or those that were named."""
+    if _said(entry, "split_mode", "sm") == "none":
+        return 1
+    chosen = _said(entry, "devices", "dev")
+    return len(gpus) if chosen in ("", "auto") else len(chosen.split("/"))
+
+
+def _said(entry: Mapping[str, Any], *keys: str) -> str:
+    return next((str(entry[key]).strip() for key in keys if entry.get(key) is not None), "")
+
+
+def _ran(row: Row, entry: Mapping[str, Any], varied: list[str]) -> Row:
+    """``row`` with where it ran, and with what tells it from others of its size."""
+    layers, notes = _layers(entry)
+    if _said(entry, "split_mode", "sm") == "layer" and len(str(entry.get("gpu_info") or "").split(",")) > 1:
+        notes.append("its devices work one after the other (split_mode layer): together they are no faster than one")
+    return msgspec.structs.replace(
+        row, label=", ".join([row.label, *varied]), gpu_layers=layers, notes=(*row.notes, *notes)
+    )
+
+
+def _layers(entry: Mapping[str, Any]) -> tuple[int | None, list[str]]:
+    """Layers on the accelerator, None for all; and what lay elsewhere."""
+    number = _number(_said(entry, "n_gpu_layers", "ngl"))
+    backends = {name.strip().upper() for name in _said(entry, "backends", "backend").split(",")} - {""}
+    if number == 0 or _said(entry, "devices", "dev") == "none" or (backends and backends <= {"CPU", "BLAS", "RPC"}):
+        return 0, ["it ran on the CPU"]
+    notes = []
+    if (_number(_said(entry, "n_cpu_moe")) or 0) not in (0, ""):
+        notes.append("experts of some layers were in the CPU's memory (n_cpu_moe)")
+    if _said(entry, "tensor_buft_overrides", "ot") not in ("", "none"):
+        notes.append("some weights were in the CPU's memory (tensor_buft_overrides)")
+    if _said(entry, "no_kv_offload", "nkvo") in ("1", "True", "true"):
+        notes.append("the KV cache was in the CPU's memory (no_kv_offload)")
+    if notes:
+        return 1, notes
+    return (int(number), []) if isinstance(number, float) and 0 < number < _ALL_LAYERS else (None, [])
 
 
 def _form(content: Content) -> str:
@@ -116,8 +193,14 @@ def _counted(content: Content, entry: Mapping[str, Any], number: int) -> _Test |
         rate = (prompt + generated) / nanoseconds
     if rate is None or not prompt + generated:
         return None
+    sizes = [size for name in ("n_batch", "n_ubatch") if (size := fields.number(name))]
     return _Test(
-        prompt, generated, fields.number("n_depth") or 0.0, rate, fields.number("stddev_ts"), fields.number("n_batch")
+        prompt,
+        generated,
+        fields.number("n_depth") or 0.0,
+        rate,
+        fields.number("stddev_ts"),
+        min(sizes, default=None),
     )
 
 

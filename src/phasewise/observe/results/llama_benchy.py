@@ -21,7 +21,7 @@ from phasewise.record.results import Reported, Row, Step
 FORM = "llama-benchy JSON or Markdown"
 
 _TEST = re.compile(r"^(ctx_)?(pp|tg)(\d*)(?: @ d(\d+))?(?: \(c(\d+)\))?$")
-_VALUE = re.compile(r"^([\d.]+)(?: ± ([\d.]+))?")
+_VALUE = re.compile(r"^(\d+(?:\.\d+)?)(?![\d.])(?: ± (\d+(?:\.\d+)?)(?![\d.]))?")
 _PP = "prompt tokens / (first response - measured latency)"
 _TG = "(tokens - 1) / (last token - first)"
 _TOGETHER = "requests ran together, so the time to the first response holds their queue and is no prefill time"

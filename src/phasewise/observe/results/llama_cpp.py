@@ -22,7 +22,7 @@ from phasewise.record.results import Reported, Row
 FORM = "llama.cpp timings JSON or log lines"
 
 _LINE = re.compile(
-    r"^(.*?)\b(prompt eval time|eval time)\s*=\s*([\d.]+) ms /\s*(\d{1,12}) (tokens|runs)\b", re.MULTILINE
+    r"^(.*?)\b(prompt eval time|eval time)\s*=\s*(\d+(?:\.\d+)?) ms /\s*(\d{1,12}) (tokens|runs)\b", re.MULTILINE
 )
 
 

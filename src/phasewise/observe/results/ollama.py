@@ -21,7 +21,7 @@ FORM = "Ollama --verbose text or API JSON"
 _LINE = re.compile(
     r"^\s*(total duration|load duration|(?:prompt )?eval (?:count|duration|rate)):\s+(.+?)\s*$", re.MULTILINE
 )
-_PART = re.compile(r"([\d.]+)(h|ms|m|s|µs|μs|us|ns)")
+_PART = re.compile(r"(\d+(?:\.\d+)?)(h|ms|m|s|µs|μs|us|ns)")
 _SECONDS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "µs": 1e-6, "μs": 1e-6, "us": 1e-6, "ns": 1e-9}
 
 _CACHED = (

@@ -14,7 +14,7 @@ from phasewise.record.results import Reported
 FORM = "printed result of vLLM or SGLang bench serving"
 
 _HEAD = "Serving Benchmark Result"
-_LINE = re.compile(r"^(?:#\s*)?([A-Z][^:\n]{3,60}):\s+([\d.]+|inf|not set)\s*$", re.MULTILINE)
+_LINE = re.compile(r"^(?:#\s*)?([A-Z][^:\n]{3,60}):\s+(\d+(?:\.\d+)?|inf|not set)\s*$", re.MULTILINE)
 
 _KEYS = {
     "successful requests": ("completed", "completed"),

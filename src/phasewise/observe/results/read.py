@@ -45,6 +45,9 @@ READERS: tuple[Reader, ...] = (
 )  # fmt: skip
 """Every reader, the one with the most telling marks first."""
 
+MOST_ROWS = 1000
+"""Measurements of one file: a sweep has tens."""
+
 _RATE = re.compile(r"\b\d[\d.,]*\s*(?:tok(?:en)?s?)\s*(?:/|per)\s*s(?:ec(?:ond)?)?\b", re.IGNORECASE)
 _LOG = re.compile(r"(?i)^\W*(timestamp|time|contexttokens|prompt_tokens|arrived_at)\b.*tokens", re.MULTILINE)
 
@@ -62,6 +65,10 @@ def read(path: Path) -> Reported:
     for reader in READERS:
         if reader.sniff(content):
             found = reader.read(content)
+            if len(found.rows) > MOST_ROWS:
+                content.wrong(
+                    f"holds {len(found.rows):,} measurements, more than {MOST_ROWS:,}: keep those of one sweep"
+                )
             return Reported(**{name: getattr(found, name) for name in found.__struct_fields__} | {"file": path.name})
     _elsewhere(content)
     return content.wrong(f"is of no known form: phasewise judges {'; '.join(reader.FORM for reader in READERS)}")
@@ -74,6 +81,17 @@ def _elsewhere(content: Content) -> None:
         content.wrong("is a web page, no result: save the tool's own JSON")
     if content.has("envelope", "schema") or content.has("run", "schema", "provenance"):
         content.wrong("is a run of phasewise: show it again with `phasewise report`")
+    if content.has("experiments", "version"):
+        content.wrong(
+            "is perf_analyzer's raw export, which counts no tokens: name profile_export_genai_perf.json beside it"
+        )
+    if content.has("error_summary", "input_config"):
+        content.wrong("is of a run of AIPerf in which no request succeeded: look at its error_summary")
+    if content.has("benchmark", "metric", "model"):
+        content.wrong(
+            "is vLLM's result in the form of PyTorch's database, a figure an entry: name the JSON of --save-result "
+            "(without .pytorch)"
+        )
     if content.has("traceEvents") or (content.objects and {"ph", "ts"} <= content.objects[0].keys()):
         content.wrong("is a trace: read it with `phasewise trace`")
     if content.has("input_length", "output_length") or (not content.documents and _LOG.search(content.text[:400])):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from phasewise.observe.results.figures import between, decode, mean_context, prefill, requests
+from phasewise.observe.results.content import Fields
+from phasewise.observe.results.figures import MS, between, decode, mean_context, prefill, requests
 from phasewise.record.observation import Check, Phase
 from phasewise.record.quantity import Quantity, reported
 from phasewise.record.results import Figure, Row, Step
@@ -75,6 +76,17 @@ class Served(NamedTuple):
     def in_flight(self) -> float | None:
         """Mean number of requests in flight: rate times time (Little's law)."""
         return None if self.completed is None or self.request is None else self.completed * self.request
+
+
+def rest(fields: Fields, total: str, answer: float | None) -> Quantity | None:
+    """TPOT where the file gives none: what is left of the mean request after TTFT, over the tokens after the first.
+
+    The mean of TTFT where the file has it, else its median; exact where all answers are as long.
+    """
+    whole, first = fields.number(total, scale=MS), fields.number("mean_ttft_ms", "median_ttft_ms", scale=MS)
+    if whole is None or first is None or answer is None or answer <= 1 or whole <= first:
+        return None
+    return between((whole - first) / (answer - 1), None, None, "s", f"({total} - TTFT) / (mean tokens - 1)")
 
 
 def row(run: Served) -> Row:

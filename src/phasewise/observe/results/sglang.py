@@ -25,7 +25,8 @@ _NAMES = {"total_input": "total_input_tokens", "total_output": "total_output_tok
 
 def sniff(content: Content) -> bool:
     """Whether it has what only SGLang writes."""
-    return content.has("request_throughput", "completed") and any(content.has(name) for name in _OWN)
+    rates = content.has("request_throughput") or content.has("output_throughput")
+    return rates and content.has("completed") and any(content.has(name) for name in _OWN)
 
 
 def read(content: Content) -> Reported:
@@ -36,7 +37,8 @@ def read(content: Content) -> Reported:
     return Reported(
         tool="SGLang bench_serving",
         form="JSON lines" if len(runs) == 1 else f"JSON lines, {len(runs)} runs",
-        model=first.text("model", "model_id") or server.text("model_path"),
+        model=content.sole(Fields(content, one).text("model", "model_id") for one in content.objects)
+        or server.text("model_path"),
         devices=round(server.number("tp_size") or 0) or None,
         rows=tuple(serving.row(one) for one in runs),
         checks=serving.checks(runs),
@@ -50,16 +52,19 @@ def run(fields: Fields) -> Served:
     most = fields.number("max_concurrency")
     ttft, tpot = (fields.number(f"median_{name}_ms", f"mean_{name}_ms") for name in ("ttft", "tpot"))
     which = "median" if fields.number("median_ttft_ms") else "mean"
+    answer = answers / completed if answers and completed else None
     ended = f"{which} TPOT, up to the end of the stream"
     return Served(
         label=label(fields, most),
         prompt=prompts / completed if prompts and completed else None,
-        answer=answers / completed if answers and completed else None,
+        answer=answer,
         requests=completed,
         duration=fields.number("duration"),
         most=most,
         ttft=reported(ttft * MS, "s", f"{which} TTFT") if ttft else None,
-        tpot=between(tpot * MS, None, None, "s", ended) if tpot else None,
+        tpot=between(tpot * MS, None, None, "s", ended)
+        if tpot
+        else serving.rest(fields, "mean_e2e_latency_ms", answer),
         total=fields.number("mean_e2e_latency_ms", scale=MS),
         gap=fields.number("median_itl_ms", scale=MS),
         per_step=fields.number("accept_length"),

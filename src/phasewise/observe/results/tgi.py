@@ -17,7 +17,7 @@ from phasewise.record.results import Figure, Reported, Row
 
 FORM = "TGI text-generation-benchmark Markdown"
 
-_NUMBER = re.compile(r"^([\d.]+) (ms|tokens/secs)$")
+_NUMBER = re.compile(r"^(\d+(?:\.\d+)?) (ms|tokens/secs)$")
 _PROMPTS = "it divides prompts, not tokens, by the time of the pass: a pass is taken from its latency"
 
 

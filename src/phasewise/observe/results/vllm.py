@@ -29,11 +29,10 @@ def sniff(content: Content) -> bool:
 def read(content: Content) -> Reported:
     """A row per run."""
     runs = [one for found in each(content, _runs) for one in found]
-    first = Fields(content, content.objects[0])
     return Reported(
         tool="vLLM bench serve",
         form="JSON" if len(content.objects) == 1 else f"JSON, {len(content.objects)} runs",
-        model=first.text("model_id"),
+        model=content.sole(Fields(content, one).text("model_id") for one in content.objects),
         rows=tuple(serving.row(one) for one in runs),
         checks=serving.checks(runs),
     )
@@ -78,16 +77,17 @@ def run(fields: Fields) -> Served:
     most = fields.number("max_concurrency")
     ttft, tpot = fields.number("median_ttft_ms", "mean_ttft_ms"), fields.number("median_tpot_ms", "mean_tpot_ms")
     which = "median" if fields.number("median_ttft_ms") else "mean"
+    answer = answers / completed if answers and completed else None
     failed = fields.number("failed")
     return Served(
         label=label(fields, most),
         prompt=prompts / completed if prompts and completed else None,
-        answer=answers / completed if answers and completed else None,
+        answer=answer,
         requests=completed,
         duration=duration,
         most=most,
         ttft=reported(ttft * MS, "s", f"{which} TTFT") if ttft else None,
-        tpot=reported(tpot * MS, "s", f"{which} TPOT") if tpot else None,
+        tpot=reported(tpot * MS, "s", f"{which} TPOT") if tpot else serving.rest(fields, "mean_e2el_ms", answer),
         total=fields.number("mean_e2el_ms", scale=MS),
         gap=fields.number("median_itl_ms", scale=MS),
         decoding=detailed.decoding(_requests(fields)),

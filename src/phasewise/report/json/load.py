@@ -33,6 +33,7 @@ def load(run: Run) -> dict[str, object]:
             "plan": found.plan,
             "sent": found.sent,
             "failed": found.failed,
+            "broken_off": found.broken_off,
             "unsent": found.unsent,
             "reasons_of_failures": found.reasons,
             **parts,

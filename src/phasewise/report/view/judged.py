@@ -68,7 +68,8 @@ def title(found: Results, name: Phase) -> str:
 def why_not(found: Results, name: Phase) -> str:
     """Why no row tells a phase."""
     whys = dict.fromkeys(row.missing[name] for row in found.reported.rows if name in row.missing)
-    return f"{words.clean(next(iter(whys), 'the file has no such figure')).rstrip('.').capitalize()}."
+    why = words.clean(next(iter(whys), "the file has no such figure")).rstrip(".")
+    return f"{why[:1].upper()}{why[1:]}."
 
 
 def scored(found: Results, name: Phase) -> Iterator[str]:

@@ -24,7 +24,8 @@ _NEEDED = {p: math.ceil(math.log(0.025) / math.log(p / 100)) for p in (50, 90, 9
 
 def headline(found: Load) -> str:
     """The verdict in one sentence, or why there is none; and how much of the load it does not speak of."""
-    return f"{_verdict(found)}{crew.lighter(found)}"
+    failed = f" {found.failed:,} of {found.sent:,} requests failed." if found.failed and found.window else ""
+    return f"{_verdict(found)}{failed}{crew.lighter(found)}"
 
 
 def _verdict(found: Load) -> str:
@@ -39,7 +40,8 @@ def _verdict(found: Load) -> str:
     if found.goodput is None:
         return f"{_figures(found)}; no limits were given to hold them against (--ttft, --tpot)."
     good = found.goodput
-    met = f"{words.share(good.met.value)} ({_between(good.met)}) of {found.window.requests:,} requests met"
+    of = _requests(good.requests or found.window.requests)
+    met = f"{words.share(good.met.value)} ({_between(good.met)}) of {of} met"
     verb = {"holds": "Holds", "breaks": "Does not hold", "undecided": "Cannot be told to hold"}[good.holds]
     return f"{verb} {limits(good.limits)}: {met} them; {_first(good)}."
 
@@ -82,9 +84,19 @@ def _figures(found: Load) -> str:
     return ", ".join(part for part in parts if part)
 
 
+def _broken(good: Goodput) -> bool:
+    """Whether some limit was missed by more than may miss it."""
+    near = good.nearness[good.first]
+    return good.holds == "breaks" or not math.isfinite(near) or near > 1
+
+
+def _breaks(good: Goodput) -> str:
+    return "yes" if _broken(good) else "no, but nearer"
+
+
 def _first(good: Goodput) -> str:
     near = good.nearness[good.first]
-    if good.holds == "breaks" or not math.isfinite(near) or near > 1:
+    if _broken(good):
         return f"{_MEANS[good.first]} breaks first"
     return f"{_MEANS[good.first]} is nearer its limit, at {words.share(near)} of it"
 
@@ -99,6 +111,10 @@ def subject(run: Run) -> str:
     assert found is not None
     where = "" if target is None else f" to {words.name(target.engine)} ({words.name(target.name)})"
     return f"{plan_line(found.plan)}{where}."
+
+
+def _requests(count: int) -> str:
+    return f"{count:,} request{'s' * (count != 1)}"
 
 
 def plan_line(plan: LoadPlan) -> str:
@@ -129,6 +145,10 @@ def notices(run: Run) -> tuple[Notice, ...]:
         items += [f"{sum(count for _, count in rest):,}: others"] if (rest := reasons[_MOST_REASONS:]) else []
         text = f"{found.failed:,} of {found.sent:,} requests failed; they count as having met no limit:"
         notes.append(Notice(kind="doubt", text=text, items=tuple(items)))
+    if found.broken_off:
+        text = f"{found.broken_off:,} of {found.sent:,} requests had not ended when the run did, and were broken off: "
+        judged = "those that had missed a limit by then count, no other figure is of them." if found.goodput else ""
+        notes.append(Notice(kind="doubt", text=text + (judged or "no figure is of them.")))
     return tuple(notes)
 
 
@@ -137,9 +157,11 @@ def plan(found: LoadPlan) -> Iterator[str]:
     tokens = f"{found.prompt_tokens:,} tokens in and up to {found.answer_tokens:,} out"
     most = "up to " if found.users else ""
     yield f"{plan_line(found)}."
-    yield f"{most.capitalize() if most else ''}{found.requests:,} requests, {tokens}, sent within {found.seconds:g} s."
+    yield f"{most.capitalize()}{_requests(found.requests)}, {tokens}, sent within {found.seconds:g} s."
     if found.warmup:
-        yield f"Before that, {found.warmup:,} requests warm up; no figure uses them."
+        tokens = f" of {found.warmup_tokens:,} tokens in all" if found.warmup_tokens else ""
+        warms = "warms" if found.warmup == 1 else "warm"
+        yield f"Before that, {_requests(found.warmup)}{tokens} {warms} up; no figure uses them."
     yield (
         f"What is in the air after that has {found.drain_s:g} s to finish. How long answers take, and so what it costs "
         "beyond tokens, is unknown: nothing was measured yet."
@@ -195,7 +217,8 @@ def _enough(found: Load) -> str:
     alike = ""
     if spread.effective < 0.95 * spread.count:
         alike = f", which tell as much as {spread.effective:,.0f} independent ones,"
-    return f"{spread.count:,} requests{alike} are too few to bound {words.listed(short)} from above."
+    few = "is" if spread.count == 1 else "are"
+    return f"{_requests(spread.count)}{alike} {few} too few to bound {words.listed(short)} from above."
 
 
 def goodput(found: Load) -> Table:
@@ -236,7 +259,7 @@ def facts(found: Load) -> Iterator[str]:
     """What else was seen, a sentence each."""
     if found.window is not None:
         yield (
-            f"Figures are of {found.window.requests:,} requests due from {found.window.begin_s:,.1f} to "
+            f"Figures are of {_requests(found.window.requests)} due from {found.window.begin_s:,.1f} to "
             f"{found.window.end_s:,.1f} s ({words.clean(found.window.rule)})."
         )
     if found.rates is not None:
@@ -249,7 +272,8 @@ def facts(found: Load) -> Iterator[str]:
     if found.cached is not None:
         yield f"{words.share(found.cached.value)} of the prompt tokens came from the server's prefix cache (reported)."
     if found.client is not None:
-        yield f"Client: {words.clean(found.client.detail)}."
+        detail = words.clean(found.client.detail)
+        yield f"{detail[:1].upper()}{detail[1:]}."
     yield from crew.facts(found.crew)
     if found.unsent and not found.plan.users:
         yield f"{found.unsent:,} requests of the plan were not sent."
@@ -290,7 +314,8 @@ def trials(found: Load) -> Table:
         for one in sorted(found.trials, key=lambda one: one.rate)
     )
     heads = columns(">requests/s", ">answered/s", ">requests", ">failed", ">met limits", "verdict", "first to break")
-    note = words.clean(found.found.text).capitalize() + "." if found.found else ""
+    text = words.clean(found.found.text) if found.found else ""
+    note = f"{text[:1].upper()}{text[1:]}." if text else ""
     return Table(title="Rates tried", columns=heads, rows=rows, note=note)
 
 
@@ -321,7 +346,8 @@ def recap(found: Load) -> Table:
         "limit": tuple(words.number(one, "s") if one is not None else "none given" for one in given),
         "met by": tuple(words.NOTHING if one is None else _met(one) for one in met),
         "first to break": tuple(
-            words.NOTHING if good is None else "yes" if good.first == name else "no" for name in ("ttft", "tpot")
+            words.NOTHING if good is None else _breaks(good) if good.first == name else "no"
+            for name in ("ttft", "tpot")
         ),
     }
     rows = tuple((say(name), *map(Cell, cells)) for name, cells in sides.items())

@@ -7,11 +7,14 @@ from collections.abc import Iterator
 from phasewise.record.run import Run
 from phasewise.record.sweep import Advice, Broken, Gain, Mix, Plane, Stall, Surface, Swept
 from phasewise.report.view import words
+from phasewise.report.view.heading import failed
 
 
 def headline(run: Run) -> str:
     """How much batch buys, until where, and what a prompt costs the others; or why that cannot be said."""
     found = run.sweep
+    if void := failed(run, voids=True):
+        return f"No verdict: these figures are not to be believed: {words.clean(void[0].detail)}."
     said = [batching(found), until(found), costs(found)] if found else []
     told = [part for part in said if part]
     if not told:
