@@ -19,6 +19,7 @@ import msgspec
 import pytest
 
 from engines_python import ROOT, environment, python
+from phasewise.units import show
 
 GPU = ROOT / "benchmarks/gpu"
 
@@ -195,15 +196,14 @@ def test_the_table_says_what_phasewise_predict_says(ran: Path) -> None:
             assert one["predicted"]["measured"]["time_s"] == pytest.approx(said[one["phase"]]["time_s"]), one
     table = (ran / "notes.md").read_text(encoding="utf-8")
     said = predicted(24)
+    gain = next(row for row in said["batch"] if row["batch"] == 4)["throughput_gain"]
     for line, value in (
-        ("prefill of 24 tokens", f"{1e6 * said['prefill']['time_s']:.3g} µs"),
-        ("decode step at 24 tokens", f"{1e6 * said['decode']['time_s']:.3g} µs"),
-        ("attention equals the rest at", f"{said['attention_crossover_tokens']:,.0f} tokens"),
-        (
-            "throughput of batch 4 over 1",
-            f"×{next(r for r in said['batch'] if r['batch'] == 4)['throughput_gain']:.1f}",
-        ),
-        ("decode's part of 24 in, 8 out", f"{100 * said['request']['decode_share']:.3g}%"),
+        ("prefill of 24 tokens", show(said["prefill"]["time_s"], "s")),
+        ("decode step at 24 tokens", show(said["decode"]["time_s"], "s")),
+        ("attention's part of prefill at 24", show(said["prefill"]["attention_share"], "1")),
+        ("attention equals the rest at", show(said["attention_crossover_tokens"], "token")),
+        ("throughput of batch 4 over 1", f"×{gain:.1f}"),
+        ("decode's part of 24 in, 8 out", show(said["request"]["decode_share"], "1")),
     ):
         assert f"| {line} |  | {value} |" in table, (line, value, table)
 
