@@ -77,3 +77,9 @@ def test_what_is_shown_reads_back_to_three_digits(value: float) -> None:
 def test_show_never_fails(value: float) -> None:
     for unit in get_args(Unit):
         assert show(value, unit)
+
+
+def test_longer_times() -> None:
+    assert (parse("5min", "s"), parse("1.5 h", "s"), parse("2m s", "s")) == (300.0, 5400.0, 0.002)
+    with pytest.raises(UsageError):
+        parse("5min", "B")

@@ -54,6 +54,10 @@ _WRITTEN: dict[str, tuple[str, ...]] = {
 _NUMBER = re.compile(r"^\s*([0-9]*\.?[0-9]+(?:[eE][+-]?[0-9]+)?)\s*(.*?)\s*$")
 
 
+_LONG = {"min": 60.0, "h": 3600.0}
+"""Seconds of what people write for a longer time."""
+
+
 def parse(text: str, unit: Unit) -> float:
     """Read ``text`` as a quantity of ``unit`` and return it in SI.
 
@@ -69,6 +73,8 @@ def parse(text: str, unit: Unit) -> float:
     if not found:
         raise UsageError(f"{text!r} is not a quantity in {unit}: {hint}.")
     value, suffix = float(found[1]), found[2]
+    if unit == "s" and suffix in _LONG:
+        value, suffix = value * _LONG[suffix], "s"
     for written in _WRITTEN.get(unit, (unit,)):
         if suffix.endswith(written):
             prefix = suffix.removesuffix(written).strip()

@@ -61,8 +61,8 @@ def capture(
         typer.Option("--timeout", min=1, max=86400, help="Seconds that the profiler may take to stop and to write."),
     ] = 120.0,
     budget: Annotated[
-        float, typer.Option("--budget", min=1, max=86400, help="Seconds to time the phases without the profiler.")
-    ] = 20.0,
+        str, typer.Option("--budget", metavar="TIME", help="Time to time the phases without the profiler.")
+    ] = "20s",
     served_model: flags.ServedModel = None,
     insecure: flags.Insecure = False,
     threads: flags.Threads = None,
@@ -115,7 +115,7 @@ def capture(
         mix=mix,
         trace_dir=trace_dir,
         patience_s=timeout,
-        budget_s=budget,
+        budget_s=flags.budget(budget),
         connection=Connection(
             served_model=served_model,
             insecure=insecure,

@@ -106,7 +106,7 @@ def numbers(text: str | None) -> tuple[int, ...] | None:
 
 
 def seconds(text: str, flag: str, *, zero: bool = False) -> float:
-    """A time of ``flag``: ``50ms``, ``60s``, or a plain number of seconds; none at all where ``zero`` may be.
+    """A time of ``flag``: ``50ms``, ``60s``, ``5min``, or a plain number of seconds; none at all where ``zero`` may be.
 
     Raises:
         UsageError: something else.
@@ -118,4 +118,16 @@ def seconds(text: str, flag: str, *, zero: bool = False) -> float:
     try:
         return parse(f"{float(text)}s" if text.replace(".", "", 1).isdecimal() else text, "s")
     except UsageError:
-        raise UsageError(f"{flag} {text[:40]!r} is not a time: write 50ms, 60s or a number of seconds.") from None
+        raise UsageError(f"{flag} {text[:40]!r} is not a time: write 50ms, 60s, 5min or a number of seconds.") from None
+
+
+def budget(text: str) -> float:
+    """The seconds of ``--budget``, from a second to a day.
+
+    Raises:
+        UsageError: no time, or one outside of that.
+    """
+    found = seconds(text, "--budget")
+    if not 1 <= found <= 86_400:
+        raise UsageError(f"--budget {text[:40]!r} is not between 1 s and 24 h.")
+    return found

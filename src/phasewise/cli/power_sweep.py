@@ -77,7 +77,7 @@ def sweep(
         gpus=gpus,
         caps=_caps(caps),
         steps=steps,
-        budget_s=flags.seconds(budget, "--budget"),
+        budget_s=flags.budget(budget),
         settle_s=flags.seconds(settle, "--settle", zero=True),
         prompt=prompt,
         connection=Connection(

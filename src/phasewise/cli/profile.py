@@ -35,8 +35,8 @@ def profile(
         Literal["both", "prefill", "decode"], typer.Option("--phase", help="Measure one phase only.")
     ] = "both",
     budget: Annotated[
-        float, typer.Option("--budget", min=1, max=86400, help="Seconds to spend measuring; it stops early when sure.")
-    ] = 90.0,
+        str, typer.Option("--budget", metavar="TIME", help="Time to spend measuring; it stops early when sure.")
+    ] = "90s",
     lengths: Annotated[
         str | None, typer.Option("--lengths", metavar="N,N,...", help="Prompt lengths to measure, in tokens.")
     ] = None,
@@ -84,7 +84,7 @@ def profile(
         subject=Subject(model=model, on=on, devices=devices, weights=weights, kv=kv, peak=peak, bandwidth=bandwidth),
         asks=flags.asks(prompt, answer, mix),
         phases=("prefill", "decode") if phase == "both" else (phase,),
-        budget_s=budget,
+        budget_s=flags.budget(budget),
         lengths=flags.numbers(lengths),
         max_prompt=max_prompt,
         connection=Connection(

@@ -77,7 +77,7 @@ def sweep(
         connection=Connection(
             served_model=served_model, insecure=insecure, stall_s=timeout, threads=threads, context=context
         ),
-        budget_s=flags.seconds(budget, "--budget"),
+        budget_s=flags.budget(budget),
         max_batch=max_batch,
         max_tokens=max_tokens,
         max_prompt=max_prompt,
