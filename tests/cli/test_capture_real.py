@@ -52,12 +52,20 @@ def clean(one: dict[str, Any]) -> None:
     assert {check["name"]: check for check in one["checks"] if check["status"] != "passed"} == {}
 
 
+def believed(code: int, document: dict[str, Any]) -> None:
+    """All is there; only a busy machine may have made the timed run doubtful."""
+    doubts = [check for check in document["timed_checks"] if check["status"] == "failed" and check["voids"]]
+    assert document["status"] == "complete"
+    assert code == (3 if doubts else 0), document["notices"]
+    assert {check["name"] for check in doubts} <= {"quiet"}, doubts
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_vllm(tmp_path: Path) -> None:
     with vllm(tmp_path, torch_profiler(tmp_path / "traces")) as url:
         done = phasewise("capture", url, *ASKED, "--mix", "--json", cwd=tmp_path, timeout=300)
-        assert done.code == 0, (done.code, done.err, done.out[-2000:])
+        believed(done.code, done.document)
         # Found as it was left: a profile can be started, is then somebody's, and goes on after ours was refused.
         assert post(f"{url}/start_profile") == 200
         refused = phasewise("capture", url, *ASKED, "--phase", "prefill", cwd=tmp_path, timeout=200)
@@ -120,8 +128,9 @@ def test_transformers_in_process(tmp_path: Path) -> None:
     done = subprocess.run(
         command, env=environment(lent), cwd=tmp_path, capture_output=True, text=True, timeout=250, check=False
     )
-    assert done.returncode == 0, done.stderr[-2000:]
-    phases = json.loads(done.stdout)["capture"]["phases"]
+    document = json.loads(done.stdout)
+    believed(done.returncode, document)
+    phases = document["capture"]["phases"]
     for one in phases.values():
         clean(one)
     assert phases["prefill"]["steps"] == {"prefill": 3}

@@ -84,17 +84,8 @@ def test_the_parts_add_up_to_the_clients_time(tmp_path: Path) -> None:
         assert one.kernels.value == pytest.approx(parts["kernels"])
         # The operators fill 78 of every 100 parts of the server's step, and 20 lie between them.
         assert parts["gaps"] / parts["kernels"] == pytest.approx(20 / 78, rel=0.02)
-        assert one.agrees is False
-        assert parts["profiler"] < -0.25 * one.client.value
-        assert "slower" in one.text
-
-
-def test_a_trace_that_agrees(tmp_path: Path) -> None:
-    with Server(Planted(tmp_path / "traces", step=30e-3)) as server:
-        done = ran(server, tmp_path, budget_s=6.0)
-    for one in (phase(done, "prefill"), phase(done, "decode")):
-        assert one.agrees, one.text
-        assert "agree within 5%" in one.text
+        assert parts["profiler"] < 0
+        assert f"the profiler made a {'prompt' if name == 'prefill' else 'step'}" in one.text
 
 
 def test_the_mix_is_labelled_step_by_step(tmp_path: Path) -> None:

@@ -78,6 +78,14 @@ def test_decode_by_hand() -> None:
     assert all(check.status == "passed" for check in one.checks)
 
 
+@pytest.mark.parametrize(("client", "agrees"), [(9.6e-3, True), (10.5e-3, True), (9.4e-3, False), (10.6e-3, False)])
+def test_within_five_percent_of_the_client(client: float, agrees: bool) -> None:
+    steps = [step("decode", 0.01 * at, answers=1) for at in range(8)]
+    one = compared("decode", Sent(requests=1, batch=1, step_s=10.1e-3), steps, seen(0.1, client))
+    assert one.agrees is agrees
+    assert ("agree within 5%" in one.text) is agrees
+
+
 def test_prefill_in_chunks_by_hand() -> None:
     """Two prompts of 100 tokens in chunks of 64 and 36: 8 ms, 1 ms of nothing, 8 ms. The client saw 20 ms."""
     starts = ((0.0, 64), (9e-3, 36), (0.1, 64), (0.109, 36))
