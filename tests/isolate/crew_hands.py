@@ -15,8 +15,8 @@ from phasewise.engines.selfwatch import Lateness
 from phasewise.isolate.crew.clocks import Trip
 from phasewise.isolate.crew.hand import Gone, Hand, Silent
 from phasewise.isolate.crew.member import Member, Report
+from phasewise.isolate.rows.schema import Chunks, Frame, RequestRow
 from phasewise.isolate.workload.plan import Plan
-from phasewise.isolate.workload.rows import Chunks, Frame, RequestRow
 from phasewise.isolate.workload.worker import Done
 
 TAKES_S = 0.1
@@ -159,7 +159,8 @@ def _times(share: Plan) -> list[float]:
 
 def _row(key: int, trial: int, worker: int, due: float) -> RequestRow:
     return RequestRow(
-        trial=trial, request=key, worker=worker, user=None, due_s=due, connect_s=0.0, sent_s=due, ttft_s=0.05,
+        trial=trial, request=key, phase=None, worker=worker, user=None, due_s=due, connect_s=0.0, sent_s=due,
+        ttft_s=0.05,
         answer_ttft_s=0.05, tpot_s=0.01, last_token_s=due + TAKES_S, ended_s=due + TAKES_S, prompt_tokens_planned=1,
         answer_tokens_planned=1, prompt_tokens=1, completion_tokens=1, cached_tokens=None, first_read_tokens=1,
         status=200, finish_reason="length", error=None, streamed=True, stamped=True, received_bytes=1,

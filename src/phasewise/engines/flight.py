@@ -37,7 +37,7 @@ _QUIET_NS, _OLD_NS = 100_000_000, 700_000_000
 """Kept reads are parsed when none followed for so long, or when the first of them is so old."""
 
 Sink = Callable[[int, Arrivals], None]
-"""Takes the key of a request and the events that came since the last call; nothing of them is kept then."""
+"""Takes the key of a request and the events that came since the last call."""
 
 
 class Flight:
@@ -52,7 +52,9 @@ class Flight:
         error: why it failed.
     """
 
-    def __init__(self, order: Order, address: Address, secret: str, sink: Sink | None = None) -> None:
+    def __init__(
+        self, order: Order, address: Address, secret: str, sink: Sink | None = None, *, keep: bool = False
+    ) -> None:
         self.order = order
         self.sent_at = self.connect_ns = 0
         self.reads: list[bytes] = []
@@ -61,7 +63,7 @@ class Flight:
         self.error = ""
         self._address = address
         self._secret = secret
-        self._sink = sink
+        self._sink, self._forget = sink, sink is not None and not keep
         self._message = Message(address.shown)
         self._sse = framing(order.wire)
         self._tally = Tally()
@@ -241,8 +243,9 @@ class Flight:
             self._timings = found.last or self._timings
             part = self._tally.add(at, read, found)
             if self._sink is not None and part.at.size:
-                self._tally.forget()
                 self._sink(self.order.key, part)
+            if self._forget:
+                self._tally.forget()
             self._not_too_many()
         if self._sse.broken is not None and not self._done_at:
             raise dialect.broken_off(self._sse.broken, self._secret)

@@ -53,7 +53,7 @@ class Loop:
         insecure: accept any TLS certificate.
         stall_s: seconds without an event after which a request counts as stalled.
         most: connections that may be open at once; more requests wait, and their delay is the client's.
-        sink: takes events as they come, so that none are kept.
+        sink: takes events as they come, so that none are kept; with ``keep`` they are kept too.
 
     Raises:
         Unreachable: the server's host has no address.
@@ -69,6 +69,7 @@ class Loop:
         stall_s: float = 60.0,
         most: int = 4096,
         sink: Sink | None = None,
+        keep: bool = False,
     ) -> None:
         self.watch = SelfWatch()
         self._address = address
@@ -80,7 +81,7 @@ class Loop:
         self._stall_s = stall_s
         self._connect_s = min(CONNECT_S, stall_s)
         self._most = most
-        self._sink = sink
+        self._sink, self._keep = sink, keep
         self._due: list[tuple[float, int, Order]] = []
         self._flying: dict[int, Line] = {}
         self._hot: dict[int, Hot] = {}
@@ -159,7 +160,7 @@ class Loop:
 
     def _start(self, order: Order, *, fresh: bool) -> None:
         """Send ``order`` on a connection that is idle, else on one of its own."""
-        flight = Flight(order, self._address, self._secret, self._sink)
+        flight = Flight(order, self._address, self._secret, self._sink, keep=self._keep)
         while self._idle and not fresh:
             line = self._idle.pop()
             if line.alive():

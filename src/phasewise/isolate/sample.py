@@ -39,6 +39,7 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
         wall_s: wall time of the same.
         lag_s: by how much a sleep of a millisecond overran right before it.
         at_once: the engine gives no token before the answer is complete, so TTFT is the time of the whole answer.
+        number: of the request in its run.
     """
 
     phase: Phase
@@ -50,6 +51,7 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
     wall_s: float
     lag_s: float
     at_once: bool = False
+    number: int = 0
 
     @property
     def prompt_tokens(self) -> int:

@@ -9,9 +9,12 @@ from typing import NamedTuple
 import msgspec
 
 from phasewise.engines.base import Activity, Engine
+from phasewise.engines.exchange import Exchange, exchanged, joined
 from phasewise.errors import BrokenStream, EngineError, Refused
 from phasewise.isolate.costs import Costs
 from phasewise.isolate.machine import Load, load
+from phasewise.isolate.rows.schema import Asked
+from phasewise.isolate.rows.sheet import Sheet
 from phasewise.isolate.sample import Beside, Sample, Shape
 from phasewise.record.observation import Phase
 
@@ -52,7 +55,8 @@ class Snapshot(NamedTuple):
 class Session:
     """The one place that talks to the engine.
 
-    ``clock`` (seconds) is what the budget is held against; a test may pass one that does not run.
+    ``clock`` (seconds) is what the budget is held against; a test may pass one that does not run. ``book`` takes the
+    rows of a request, and of its chunks, as soon as it has ended.
 
     Attributes:
         samples: the requests that were answered, in order.
@@ -72,6 +76,7 @@ class Session:
         budget_s: float,
         progress: Callable[[Progress], None] | None = None,
         clock: Callable[[], float] = time.perf_counter,
+        book: Sheet | None = None,
     ) -> None:
         self.engine = engine
         self.samples: list[Sample] = []
@@ -89,6 +94,10 @@ class Session:
         self._next_snapshot = 0.0
         self._in_a_row = self._lost_tokens = 0
         self._at_once = False
+        self._book = book
+        self._count = 0
+        if book is not None:
+            book.begin(0, time.perf_counter())
 
     def left(self) -> float:
         """Seconds of the budget that are left; negative when it is overspent."""
@@ -125,12 +134,16 @@ class Session:
         self.snapshot()
         prompt = self.engine.prompt(shape.prompt)
         lag = _oversleep()
+        self._count += 1
         cpu, wall = time.process_time(), self._clock()
+        began = time.perf_counter()
         try:
             answer = self.engine.ask(prompt, shape.answer)
         except (BrokenStream, Refused) as error:
             if isinstance(error, Refused) and error.status < 500:
                 raise
+            lost = Exchange(key=self._count, due=began, error=str(error), arrivals=joined([]))
+            self._row(lost, Asked(0, 0, None, prompt.tokens, shape.answer, phase))
             self._failed(error, shape)
             return
         self._in_a_row = 0
@@ -145,8 +158,17 @@ class Session:
                 wall_s=self._clock() - wall,
                 lag_s=lag,
                 at_once=self._at_once and phase == "decode",
+                number=self._count,
             )
         )
+        self._row(exchanged(self._count, answer), Asked(0, 0, None, prompt.tokens, shape.answer, phase))
+
+    def took(self, beside: Beside) -> None:
+        """Keep a request that is no sample of a phase."""
+        self.beside.append(beside)
+        self._count += 1
+        exchange = msgspec.structs.replace(beside.exchange, key=self._count)
+        self._row(exchange, Asked(0, 0, None, beside.shape.prompt, beside.shape.answer, "beside"))
 
     def at_once(self) -> None:
         """Take it from here on, and for the answers so far, that none has a token before it is complete."""
@@ -174,6 +196,13 @@ class Session:
         """Tokens sent and received so far."""
         every: list[Sample | Beside] = [*self.samples, *self.beside]
         return sum(one.prompt_tokens for one in every), sum(one.counted[0] for one in every)
+
+    def _row(self, exchange: Exchange, asked: Asked) -> None:
+        """Hand on the rows of a request."""
+        if self._book is not None:
+            self._book.sink(exchange.key, exchange.arrivals)
+            self._book.ended(exchange, asked)
+            self._book.push()
 
     def _failed(self, error: EngineError, shape: Shape) -> None:
         """Note a failure; raise it when it was one too many."""

@@ -14,14 +14,16 @@ from phasewise.engines.openai import OpenAIServer
 from phasewise.errors import InputError, Interrupted, UsageError
 from phasewise.isolate.crew.crew import Crew
 from phasewise.isolate.crew.on_ray import Place, require
-from phasewise.isolate.workload import seek, table
-from phasewise.isolate.workload.book import Book
+from phasewise.isolate.rows import table
+from phasewise.isolate.rows.book import Book
+from phasewise.isolate.rows.schema import WARMUP
+from phasewise.isolate.workload import seek
 from phasewise.isolate.workload.figures import figures
 from phasewise.isolate.workload.plan import Bounds, Plan, warmup, within
-from phasewise.isolate.workload.rows import WARMUP
 from phasewise.isolate.workload.worker import Done, Worker
 from phasewise.jobs.crew import crew, served
 from phasewise.jobs.envelope import envelope, identity
+from phasewise.jobs.rows import UNTOLD
 from phasewise.jobs.stopping import Stop, stopping
 from phasewise.jobs.target import Connection, open_server
 from phasewise.jobs.workload import Progress, Sending, Workload
@@ -172,7 +174,7 @@ class _Run:
             Interrupted: nothing was sent.
         """
         nothing = Load(plan=self.words, sent=0, failed=0, unsent=0, reasons={}, window=None)
-        save(self._record(nothing, "interrupted", "phasewise ended before it could say why"), self.folder)
+        save(self._record(nothing, "interrupted", UNTOLD), self.folder)
         if self.options.warmup:
             first = warmup(self.plan, self.options.warmup)
             self._send(first, WARMUP, self.options.drain_s, "warming up")

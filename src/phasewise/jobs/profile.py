@@ -12,9 +12,9 @@ import msgspec
 from phasewise.errors import EngineError, Interrupted, Terminated
 from phasewise.fix.fix import fix
 from phasewise.isolate.run import Isolation
-from phasewise.jobs import rows
 from phasewise.jobs.envelope import envelope, identity
 from phasewise.jobs.ground import what_runs
+from phasewise.jobs.rows import UNTOLD, begun
 from phasewise.jobs.saved import why_not
 from phasewise.jobs.subject import Subject
 from phasewise.jobs.target import Connection, is_ours, open_engine
@@ -69,6 +69,7 @@ class Measured(NamedTuple):
     status: Status
     reason: str
     exit_code: int
+    no_rows: str
 
 
 def profile(options: Options, progress: Progress) -> Finished:
@@ -83,35 +84,42 @@ def profile(options: Options, progress: Progress) -> Finished:
     started = time.perf_counter()
     with claimed(identity(options.target or "embedded"), options.out) as folder:
         try:
-            seen = _measured(options, progress)
+            seen = _measured(options, folder, started, progress)
         except KeyboardInterrupt as stop:
             raise Interrupted("Interrupted: nothing was measured.", stop) from None
         run = _judged(options, seen, started, folder.name)
-        saved = {"run.json": why_not(lambda: save(run, folder))}
-        saved["requests.parquet"] = why_not(lambda: rows.write(seen.isolation.rows(), folder / "requests.parquet"))
+        saved = {"run.json": why_not(lambda: save(run, folder)), "requests.parquet": seen.no_rows}
     unsaved = {name: why for name, why in saved.items() if why}
     return Finished(run=run, folder=folder, exit_code=seen.exit_code or _exit_code(run), unsaved=unsaved)
 
 
-def _measured(options: Options, progress: Progress) -> Measured:
+def _measured(options: Options, folder: Path, started: float, progress: Progress) -> Measured:
     stated = options.subject.load_model()
     machine = options.subject.load_machine(lambda doing, done: progress(doing, done))
     progress("starting the engine" if is_ours(options.target) else "probing the server", 0.0)
     engine = open_engine(options.target, options.connection)
     try:
         model, machine, why_null = what_runs(options.target, options.connection, stated, machine, engine, progress)
-        isolation = Isolation(
-            engine,
-            phases=options.phases,
-            budget_s=options.budget_s,
-            lengths=options.lengths,
-            max_prompt=options.max_prompt,
-            progress=lambda p: progress(f"{p.phase}: {p.doing}", p.fraction),
-        )
-        status, reason, code = _measure(isolation, options.phases)
-        return Measured(isolation, engine.target, model, machine, why_null, status, reason, code)
+        with begun(_unfinished(engine.target, started, folder.name), folder) as rows:
+            isolation = Isolation(
+                engine,
+                phases=options.phases,
+                budget_s=options.budget_s,
+                lengths=options.lengths,
+                max_prompt=options.max_prompt,
+                progress=lambda p: progress(f"{p.phase}: {p.doing}", p.fraction),
+                book=rows.book,
+            )
+            status, reason, code = _measure(isolation, options.phases)
+            why = rows.close(isolation.unused())
+        return Measured(isolation, engine.target, model, machine, why_null, status, reason, code, why)
     finally:
         engine.close()
+
+
+def _unfinished(target: Target, started: float, identity: str) -> Run:
+    about = envelope("profile", target.name, started, status="interrupted", reason=UNTOLD, identity=identity)
+    return Run(envelope=about, target=target)
 
 
 def _judged(options: Options, seen: Measured, started: float, identity: str) -> Run:
@@ -148,7 +156,7 @@ def _measure(isolation: Isolation, phases: tuple[Phase, ...]) -> tuple[Status, s
             return "interrupted", "ended by SIGTERM", 143
         return "interrupted", "interrupted by Ctrl-C", 130
     except EngineError as error:
-        if not isolation.rows():
+        if not isolation.observation().requests:
             raise
         return "partial", str(error), 3
     if missing := _missing(isolation, phases):

@@ -12,9 +12,9 @@ import msgspec
 from phasewise.engines.base import Crowdable
 from phasewise.errors import EngineError, Interrupted, Terminated
 from phasewise.isolate.sweep import DEFAULT_BUDGET_S, DEFAULT_MAX_BATCH, DEFAULT_MAX_TOKENS, Sweep
-from phasewise.jobs import rows
 from phasewise.jobs.envelope import envelope, identity
 from phasewise.jobs.ground import Ground, what_runs
+from phasewise.jobs.rows import UNTOLD, begun
 from phasewise.jobs.saved import why_not
 from phasewise.jobs.subject import Subject
 from phasewise.jobs.target import Connection, is_ours, open_server
@@ -70,6 +70,7 @@ class _Measured(NamedTuple):
     status: Status
     reason: str
     exit_code: int
+    no_rows: str
 
 
 def sweep(
@@ -86,20 +87,21 @@ def sweep(
     started = time.perf_counter()
     with claimed(identity(options.target or "embedded"), options.out) as folder:
         try:
-            seen = _measured(options, progress, announce)
+            seen = _measured(options, folder, started, progress, announce)
         except KeyboardInterrupt as stop:
             raise Interrupted("Interrupted: nothing was measured.", stop) from None
         run = _judged(options, seen, started, folder.name)
-        saved = {
-            "run.json": why_not(lambda: save(run, folder)),
-            "requests.parquet": why_not(lambda: rows.write(seen.sweep.rows(), folder / "requests.parquet")),
-        }
+        saved = {"run.json": why_not(lambda: save(run, folder)), "requests.parquet": seen.no_rows}
     unsaved = {name: why for name, why in saved.items() if why}
     return Finished(run=run, folder=folder, exit_code=seen.exit_code or _exit_code(run), unsaved=unsaved)
 
 
 def _measured(
-    options: Options, progress: Callable[[str, float], None], announce: Callable[[tuple[str, ...]], None]
+    options: Options,
+    folder: Path,
+    started: float,
+    progress: Callable[[str, float], None],
+    announce: Callable[[tuple[str, ...]], None],
 ) -> _Measured:
     stated = options.subject.load_model()
     machine = options.subject.load_machine(progress)
@@ -110,20 +112,28 @@ def _measured(
     engine = open_server(options.target, connection)
     try:
         ground = what_runs(options.target, connection, stated, machine, engine, progress)
-        found = Sweep(
-            engine,
-            budget_s=options.budget_s,
-            max_batch=options.most,
-            max_tokens=options.max_tokens,
-            max_prompt=options.max_prompt,
-            limit=_stated_limit(engine),
-            progress=lambda now: progress(now.doing, now.fraction),
-        )
-        announce(found.plan)
-        status, reason, code = _measure(found)
-        return _Measured(found, engine.target, ground, status, reason, code)
+        with begun(_unfinished(engine.target, started, folder.name), folder) as rows:
+            found = Sweep(
+                engine,
+                budget_s=options.budget_s,
+                max_batch=options.most,
+                max_tokens=options.max_tokens,
+                max_prompt=options.max_prompt,
+                limit=_stated_limit(engine),
+                progress=lambda now: progress(now.doing, now.fraction),
+                book=rows.book,
+            )
+            announce(found.plan)
+            status, reason, code = _measure(found)
+            why = rows.close()
+        return _Measured(found, engine.target, ground, status, reason, code, why)
     finally:
         engine.close()
+
+
+def _unfinished(target: Target, started: float, identity: str) -> Run:
+    about = envelope("sweep", target.name, started, status="interrupted", reason=UNTOLD, identity=identity)
+    return Run(envelope=about, target=target)
 
 
 def _measure(found: Sweep) -> tuple[Status, str, int]:

@@ -17,7 +17,7 @@ from phasewise.errors import EngineError, Unreachable, UsageError
 from phasewise.isolate.crew.hand import Gone, Hand, Silent
 from phasewise.isolate.crew.member import ALONE_S
 from phasewise.isolate.crew.post import Post, Shift
-from phasewise.isolate.workload.book import Book
+from phasewise.isolate.rows.book import Book
 from phasewise.isolate.workload.plan import Plan
 from phasewise.isolate.workload.worker import Done
 from phasewise.record.crew import Crew as Record

@@ -10,8 +10,8 @@ import msgspec
 from phasewise import __version__
 from phasewise.engines.openai import OpenAIServer
 from phasewise.errors import PhasewiseError
+from phasewise.isolate.rows.sheet import Sheet
 from phasewise.isolate.workload.plan import Plan
-from phasewise.isolate.workload.sheet import Sheet
 from phasewise.isolate.workload.worker import Done, Worker
 
 ALONE_S = 30.0

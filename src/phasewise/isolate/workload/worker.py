@@ -14,9 +14,9 @@ from phasewise.engines.exchange import Exchange, Order
 from phasewise.engines.flight import Sink
 from phasewise.engines.loop import Loop
 from phasewise.engines.selfwatch import Lateness
+from phasewise.isolate.rows.schema import Asked
+from phasewise.isolate.rows.sheet import Sheet
 from phasewise.isolate.workload.plan import Plan
-from phasewise.isolate.workload.rows import Asked
-from phasewise.isolate.workload.sheet import Sheet
 
 AHEAD_BYTES, AHEAD = 16 << 20, 2000
 """Bytes of bodies, and requests, that are made before they are due; later ones between looks at the sockets."""
