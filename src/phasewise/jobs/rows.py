@@ -8,10 +8,11 @@ from pathlib import Path
 
 from phasewise.isolate.rows import table
 from phasewise.isolate.rows.book import Book
+from phasewise.isolate.rows.schema import PARTS
 from phasewise.jobs.saved import why_not
 from phasewise.record.run import Run, save
 
-UNTOLD = "phasewise ended before it could say why"
+UNTOLD = f"phasewise ended before it could say why, and the rows of what it measured are in {PARTS}/"
 """Reason of an interrupted run that nobody closed: it was killed, or is still running."""
 
 

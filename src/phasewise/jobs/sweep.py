@@ -133,7 +133,7 @@ def _measured(
 
 def _unfinished(target: Target, started: float, identity: str) -> Run:
     about = envelope("sweep", target.name, started, status="interrupted", reason=UNTOLD, identity=identity)
-    return Run(envelope=about, target=target)
+    return Run(envelope=about, target=target, sweep=Swept(plan=(), together=None, surface=None, mix=None))
 
 
 def _measure(found: Sweep) -> tuple[Status, str, int]:
@@ -141,23 +141,18 @@ def _measure(found: Sweep) -> tuple[Status, str, int]:
     try:
         found.run()
     except KeyboardInterrupt as stop:
-        if not _parts(found.swept()):
+        if not found.swept().measured:
             raise
         if isinstance(stop, Terminated):
             return "interrupted", "ended by SIGTERM", 143
         return "interrupted", "interrupted by Ctrl-C", 130
     except EngineError as error:
-        if not _parts(found.swept()):
+        if not found.swept().measured:
             raise
         return "partial", str(error), 3
     if found.swept().surface is None:
         return "partial", f"no batch was held ({found.observation().stopped})", 3
     return "complete", "", 0
-
-
-def _parts(found: Swept) -> list[str]:
-    """What was measured."""
-    return [name for name in ("together", "surface", "mix") if getattr(found, name) is not None]
 
 
 def _stated_limit(engine: Crowdable) -> int | None:

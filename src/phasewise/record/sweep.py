@@ -301,3 +301,8 @@ class Swept(msgspec.Struct, frozen=True, kw_only=True):
     ridge_tokens: Quantity | None = None
     compute_bound_at: int | None = None
     advice: tuple[Advice, ...] = ()
+
+    @property
+    def measured(self) -> bool:
+        """Whether any part was."""
+        return any(part is not None for part in (self.together, self.surface, self.mix))

@@ -12,7 +12,7 @@ from phasewise.report.view import words
 def headline(run: Run) -> str:
     """How much batch buys, until where, and what a prompt costs the others; or why that cannot be said."""
     found = run.sweep
-    said = [batching(found), until(found), costs(found)] if found else []
+    said = [batching(found), until(found), costs(found)] if found and found.measured else []
     told = [part for part in said if part]
     if not told:
         return f"No verdict: {words.clean(run.envelope.reason) or 'nothing was measured'}."
