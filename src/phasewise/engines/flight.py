@@ -33,8 +33,9 @@ MAX_SILENT = 2 * sse.MAX_EVENT
 _KEPT_READS = 128
 """Reads of a stream that may be kept before they are parsed, at least; twice as many at most."""
 
-_QUIET_NS, _OLD_NS = 100_000_000, 700_000_000
-"""Kept reads are parsed when none followed for so long, or when the first of them is so old."""
+_QUIET_NS, _OLD_NS = 100_000_000, 500_000_000
+"""Kept reads are parsed when none followed for so long, or when the first of them is so old: what a sink takes may be
+all that is left of a run that is killed."""
 
 Sink = Callable[[int, Arrivals], None]
 """Takes the key of a request and the events that came since the last call."""
@@ -252,7 +253,7 @@ class Flight:
 
     def _look(self, events: list[bytes]) -> Glance:
         wire = self.order.wire
-        if wire is dialect.OPENAI:
+        if wire == dialect.OPENAI:  # not the same object where it came from another process
             return glance(events, self._secret)
         return of([wire.read(event, self._secret) for event in events], events)
 

@@ -28,7 +28,7 @@ _RECV = 64 * 2**10
 _SHORT, _LONG = 8, 4 * 2**10
 """Bytes: a shorter read may be the end of a body; a longer one is not kept but parsed, so that kept ones stay small."""
 
-_SWEEP_NS = 200_000_000
+_SWEEP_NS = 100_000_000
 """Every so often all flights are looked at: ends that the quick test missed, stalls, and the clocks' offset."""
 
 _LOOK = 15
@@ -38,6 +38,9 @@ _TAIL = b"0\r\n\r\n"
 """How a chunked body ends, unless it has trailers."""
 
 _NO_SOCKET = (errno.EMFILE, errno.ENFILE, errno.EADDRNOTAVAIL)
+
+BROKEN_OFF = "broken off by us"
+"""Error of a request that `Loop.cancel` ended."""
 
 Hot = tuple[Callable[..., Any], list[bytes], Callable[[bytes], None], Callable[[bytes | int], None], int]
 """Of a stream that is being received: how to read, what is kept, where reads and stamps go, when to parse."""
@@ -115,7 +118,7 @@ class Loop:
         for line in list(self._flying.values()):
             if line.flight is not None:
                 line.flight.parse(self._offset)
-                line.flight.fail("broken off by us")
+                line.flight.fail(BROKEN_OFF)
                 self._finish(line)
         done, self._finished = self._finished, []
         return done

@@ -11,7 +11,9 @@ import msgspec
 
 from phasewise.engines.base import Crowdable
 from phasewise.errors import EngineError, Interrupted, Terminated
+from phasewise.isolate.crew.on_ray import Place, require
 from phasewise.isolate.sweep import DEFAULT_BUDGET_S, DEFAULT_MAX_BATCH, DEFAULT_MAX_TOKENS, Sweep
+from phasewise.jobs.crew import crew
 from phasewise.jobs.envelope import envelope, identity
 from phasewise.jobs.ground import Ground, what_runs
 from phasewise.jobs.rows import UNTOLD, begun
@@ -23,6 +25,7 @@ from phasewise.judge.swept import beside
 from phasewise.judge.trust import contradictions
 from phasewise.predict.parallel import link
 from phasewise.predict.roofline import roofs
+from phasewise.record.crew import Crew
 from phasewise.record.envelope import Status
 from phasewise.record.run import RUNS, Run, claimed, save
 from phasewise.record.sweep import Swept
@@ -46,6 +49,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     answer: int = 300
     itl_s: float | None = None
     link: str | None = None
+    workers: Place | None = None
     out: Path = RUNS
 
     @property
@@ -71,6 +75,7 @@ class _Measured(NamedTuple):
     reason: str
     exit_code: int
     no_rows: str
+    crew: Crew | None
 
 
 def sweep(
@@ -85,6 +90,8 @@ def sweep(
         PhasewiseError: before anything was measured.
     """
     started = time.perf_counter()
+    if options.workers is not None:
+        require()
     with claimed(identity(options.target or "embedded"), options.out) as folder:
         try:
             seen = _measured(options, folder, started, progress, announce)
@@ -112,7 +119,8 @@ def _measured(
     engine = open_server(options.target, connection)
     try:
         ground = what_runs(options.target, connection, stated, machine, engine, progress)
-        with begun(_unfinished(engine.target, started, folder.name), folder) as rows:
+        first = _unfinished(engine.target, started, folder.name)
+        with crew(options.workers, engine, progress) as others, begun(first, folder) as rows:
             found = Sweep(
                 engine,
                 budget_s=options.budget_s,
@@ -122,13 +130,21 @@ def _measured(
                 limit=_stated_limit(engine),
                 progress=lambda now: progress(now.doing, now.fraction),
                 book=rows.book,
+                sender=others.sender if others else None,
             )
-            announce(found.plan)
+            announce((*found.plan, *_shared(options.workers)))
             status, reason, code = _measure(found)
+            who = others.record() if others else None
             why = rows.close()
-        return _Measured(found, engine.target, ground, status, reason, code, why)
+        if who is not None and who.lost and not code:
+            status, reason, code = "partial", ", ".join(f"worker {one.worker} was lost" for one in who.lost), 3
+        return _Measured(found, engine.target, ground, status, reason, code, why, who)
     finally:
         engine.close()
+
+
+def _shared(workers: Place | None) -> tuple[str, ...]:
+    return (f"Workers ({workers.written}) share every group of requests, and send theirs together.",) if workers else ()
 
 
 def _unfinished(target: Target, started: float, identity: str) -> Run:
@@ -167,7 +183,8 @@ def _judged(options: Options, seen: _Measured, started: float, identity: str) ->
     swept = beside(seen.sweep.swept(), (model, found[0]) if model and found else None)
     over = link.stated(options.link, machine) if options.link else link.of(machine) if machine else None
     question = Question(options.prompt, options.answer, options.itl_s, model, over)
-    swept = msgspec.structs.replace(swept, advice=advise(swept, question))
+    plan = (*swept.plan, *_shared(options.workers))
+    swept = msgspec.structs.replace(swept, plan=plan, advice=advise(swept, question), crew=seen.crew)
     about = seen.target
     return Run(
         envelope=envelope("sweep", about.name, started, status=seen.status, reason=seen.reason, identity=identity),

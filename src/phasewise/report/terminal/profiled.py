@@ -131,9 +131,7 @@ def kept(folder: Path | None, full: bool) -> Iterator[RenderableType]:
     if folder is None:
         return
     more = "" if full else " (--full: every figure with its interval and source)"
-    yield Text("")
-    if (folder / PAGE).exists():
-        yield sentence(f"HTML report: {words.clean(folder / PAGE)}")
+    yield Group(Text(""), sentence(f"HTML report: {words.clean(folder / PAGE)}"))
     yield sentence(f"Shown again by: phasewise report {words.clean(folder)}{more}")
 
 

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 from phasewise.record.run import Run
 from phasewise.record.sweep import Advice, Broken, Gain, Mix, Plane, Stall, Surface, Swept
-from phasewise.report.view import words
+from phasewise.report.view import crew, heading, words
+from phasewise.report.view.heading import Notice
 
 
 def headline(run: Run) -> str:
@@ -17,6 +18,11 @@ def headline(run: Run) -> str:
     if not told:
         return f"No verdict: {words.clean(run.envelope.reason) or 'nothing was measured'}."
     return f"{'; '.join(told)}."
+
+
+def notices(run: Run) -> tuple[Notice, ...]:
+    """What to know before the numbers."""
+    return (*heading.notices(run), *crew.notices(run.sweep.crew if run.sweep else None, crew.of_sweep))
 
 
 def top(found: Swept) -> Gain | None:
