@@ -43,7 +43,8 @@ def of_load(one: Lost) -> str:
 
 def of_sweep(one: Lost) -> str:
     """What a sweep lost: the requests of one group, which the others can send again."""
-    return f"{one.requests:,} requests were lost with it, and their group is not used; the others held the next ones"
+    many = "1 request was" if one.requests == 1 else f"{one.requests:,} requests were"
+    return f"{many} lost with it, and their group is not used; the others held the next ones"
 
 
 def _lost(one: Lost, loss: Callable[[Lost], str]) -> str:
