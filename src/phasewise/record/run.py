@@ -24,6 +24,7 @@ from phasewise.record.observation import Observation
 from phasewise.record.parallel import Parallel
 from phasewise.record.prediction import Prediction
 from phasewise.record.remedies import Remedies
+from phasewise.record.results import Results
 from phasewise.record.sweep import Swept
 from phasewise.record.target import Target
 from phasewise.record.trace import Traced
@@ -63,6 +64,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     remedies: Remedies | None = None
     traced: Traced | None = None
     load: Load | None = None
+    results: Results | None = None
 
 
 def new_id(target: str, now: datetime | None = None) -> str:

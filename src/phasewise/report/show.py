@@ -12,7 +12,6 @@ import msgspec
 from phasewise.errors import UsageError
 from phasewise.record.load import LoadPlan
 from phasewise.record.logs import Logs
-from phasewise.record.results import Results
 from phasewise.record.run import PAGE, Run
 
 Form = Literal["text", "html", "markdown", "json"]
@@ -47,8 +46,8 @@ def profiled(run: Run, folder: Path, unsaved: dict[str, str], *, as_json: bool, 
     return f"not saved in {folder}: {why}; what was measured is in the report on stdout." if why else ""
 
 
-traced = loaded = swept = profiled
-"""The same for `phasewise trace`, `load` and `sweep`: their runs have forms of their own, by `again` and `_page`."""
+traced = loaded = swept = judged = profiled
+"""The same for `phasewise trace`, `load`, `sweep` and `judge`: their runs have forms of their own, see `again`."""
 
 
 def load_plan(plan: LoadPlan, *, dry: bool, as_json: bool) -> None:
@@ -76,6 +75,8 @@ def again(run: Run, folder: Path | None, form: Form, *, full: bool = False) -> N
         _loaded(run, folder, form)
     elif run.sweep is not None:
         _swept(run, folder, form, full)
+    elif run.results is not None:
+        _judged(run, folder, form, full)
     elif form == "json":
         from phasewise.report import json
 
@@ -138,6 +139,22 @@ def _swept(run: Run, folder: Path | None, form: Form, full: bool) -> None:
         write(marked(run))
 
 
+def _judged(run: Run, folder: Path | None, form: Form, full: bool) -> None:
+    if form == "json":
+        from phasewise.report.json.judged import judged as tree
+
+        document(tree(run))
+    elif form == "text":
+        from phasewise.report import terminal
+        from phasewise.report.terminal.judged import judged as text
+
+        terminal.print_report(text(run, folder, full=full))
+    else:
+        from phasewise.report.markdown.judged import judged as marked
+
+        write(marked(run))
+
+
 def _page(run: Run) -> str:
     if run.load is not None:
         from phasewise.report.html import load as loaded_page
@@ -151,6 +168,10 @@ def _page(run: Run) -> str:
         from phasewise.report.html import sweep as sweep_page
 
         return sweep_page.render(run)
+    if run.results is not None:
+        from phasewise.report.html import judged as judged_page
+
+        return judged_page.render(run)
     from phasewise.report import html
 
     return html.render(run)
@@ -165,19 +186,6 @@ def logs(run: Run, found: Logs, *, as_json: bool) -> None:
         return
     from phasewise.report import terminal
     from phasewise.report.terminal.logs import logs as text
-
-    terminal.print_report(text(run, found))
-
-
-def judged(run: Run, found: Results, *, as_json: bool) -> None:
-    """Print the verdict on another tool's results."""
-    if as_json:
-        from phasewise.report.json.judged import judged as tree
-
-        document(tree(run, found))
-        return
-    from phasewise.report import terminal
-    from phasewise.report.terminal.judged import judged as text
 
     terminal.print_report(text(run, found))
 

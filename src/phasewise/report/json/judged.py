@@ -14,8 +14,10 @@ from phasewise.report.view import judged as view
 from phasewise.report.view.phases import Yardstick
 
 
-def judged(run: Run, found: Results) -> dict[str, object]:
+def judged(run: Run) -> dict[str, object]:
     """The tool's figures and the verdict on them, every leaf in SI. Ends with the recap."""
+    found = run.results
+    assert found is not None
     said = found.reported
     table = view.recap(run, found)
     no_split = Missing("no request's TTFT and TPOT are both known")
