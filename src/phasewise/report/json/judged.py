@@ -56,7 +56,7 @@ def judged(run: Run) -> dict[str, object]:
             ],
             "checks": said.checks,
             "alarms": found.alarms,
-            "fixes": [_fix(fix) for fix in findings.fixes(run)],
+            "fixes": [_fix(run, fix) for fix in findings.fixes(run)],
             "rejected": findings.rejected(run),
             "fixes_note": findings.note(run),
             "notes": list(view.notes(found)),
@@ -140,14 +140,14 @@ def _step(row: Row, step: Step | None, verdict: PhaseVerdict | None, name: Phase
     return {"tokens": step.tokens, "batch": step.batch, "cached": cached, "at_least": step.least, **_verdict(verdict)}
 
 
-def _fix(fix: Remedy) -> dict[str, object]:
+def _fix(run: Run, fix: Remedy) -> dict[str, object]:
     return {
         "name": fix.name,
         "phase": fix.phase,
         "buys": fix.buys,
         "saves_s": fix.saves,
         "saves_share": predicted(fix.saves_share, "1", f"{findings.what(fix)} of the request's time"),
-        "step_before_s": reported(fix.step_before, "s", findings.what(fix)),
+        "step_before_s": findings.step_before(run, fix),
         "step_after_s": findings.step_after(fix),
         "why": fix.why,
         "verify": fix.verify,

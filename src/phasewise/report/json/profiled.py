@@ -36,7 +36,7 @@ def profile(run: Run) -> dict[str, object]:
         "reasoning": servers.reasoning(run),
         **beside.sections(run),
         "checks": seen.checks if seen else (),
-        "fixes": [_fix(fix) for fix in findings.fixes(run)],
+        "fixes": [_fix(run, fix) for fix in findings.fixes(run)],
         "rejected": findings.rejected(run),
         "fixes_note": findings.note(run),
         "alarms": judged.alarms if judged else (),
@@ -179,7 +179,7 @@ def _ci(quantity: Quantity) -> list[Quantity] | Missing:
     return [replace(quantity, value=v, low=None, high=None, source=f"{end} end") for end, v in ends.items()]
 
 
-def _fix(fix: Remedy) -> dict[str, object]:
+def _fix(run: Run, fix: Remedy) -> dict[str, object]:
     return {
         "name": fix.name,
         "phase": fix.phase,
@@ -191,7 +191,7 @@ def _fix(fix: Remedy) -> dict[str, object]:
             provenance="predicted",
             source=f"{findings.what(fix)} of the request's time",
         ),
-        "step_before_s": findings.step_before(fix),
+        "step_before_s": findings.step_before(run, fix),
         "step_after_s": findings.step_after(fix),
         "why": fix.why,
         "verify": fix.verify,
