@@ -22,11 +22,11 @@ import numpy as np
 from phasewise.engines import openai
 from phasewise.engines.exchange import Arrivals, Exchange
 from phasewise.engines.simulated import Plan, SimulatedServer
-from phasewise.isolate.rows import table
-from phasewise.isolate.rows.book import Book
-from phasewise.isolate.rows.parts import Parts
-from phasewise.isolate.rows.schema import Asked, Frame, RequestRow, chunks, row
-from phasewise.isolate.rows.writer import EVERY_S
+from phasewise.isolate.ledger import table
+from phasewise.isolate.ledger.book import Book
+from phasewise.isolate.ledger.parts import Parts
+from phasewise.isolate.ledger.schema import Asked, Frame, RequestRow, chunks, row
+from phasewise.isolate.ledger.writer import EVERY_S
 from phasewise.isolate.workload.plan import Bounds, closed
 from phasewise.isolate.workload.shapes import mix
 from phasewise.isolate.workload.worker import Worker

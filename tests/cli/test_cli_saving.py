@@ -12,7 +12,7 @@ from cli_run import one_sentence, phasewise
 
 from phasewise.cli import run
 from phasewise.engines.simulated import Plan, SimulatedServer
-from phasewise.isolate.rows import table
+from phasewise.isolate.ledger import table
 from phasewise.jobs import ground
 from phasewise.jobs import profile as job
 from phasewise.record.machine import Machine

@@ -17,7 +17,7 @@ from phasewise.isolate.crew.clocks import Trip
 from phasewise.isolate.crew.hand import Gone, Hand, Silent
 from phasewise.isolate.crew.member import Member, Report
 from phasewise.isolate.crew.outpost import Found, Harvest
-from phasewise.isolate.rows.schema import Chunks, Frame, RequestRow
+from phasewise.isolate.ledger.schema import Chunks, Frame, RequestRow
 from phasewise.isolate.workload.plan import Plan
 from phasewise.isolate.workload.worker import Done
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from crew_hands import Skewed
-from rows_kept import Kept
+from ledger_kept import Kept
 
 from phasewise.engines import openai
 from phasewise.engines.exchange import Exchange

@@ -16,7 +16,7 @@ from phasewise.engines.simulated import SimulatedServer
 from phasewise.isolate.crew import member as members
 from phasewise.isolate.crew.common import common
 from phasewise.isolate.crew.member import Member, Report
-from phasewise.isolate.rows.schema import Chunks, Frame
+from phasewise.isolate.ledger.schema import Chunks, Frame
 from phasewise.isolate.workload.plan import Plan
 
 

@@ -8,7 +8,7 @@ import random
 import numpy as np
 import pytest
 from isolate_fake import Fake
-from rows_kept import Kept
+from ledger_kept import Kept
 
 from phasewise.errors import BrokenStream, Refused, Stalled, Unreachable, UsageError
 from phasewise.isolate.run import Isolation

@@ -11,8 +11,8 @@ from phasewise.engines.base import Activity, Crowdable
 from phasewise.engines.exchange import Exchange, Order
 from phasewise.engines.selfwatch import Lateness
 from phasewise.errors import EngineError, PhasewiseError
-from phasewise.isolate.rows.schema import Asked
-from phasewise.isolate.rows.sheet import Sheet
+from phasewise.isolate.ledger.schema import Asked
+from phasewise.isolate.ledger.sheet import Sheet
 
 LOOK_EVERY_S = 0.1
 """The server's counters are read no more often than this while requests run ..."""

@@ -10,7 +10,7 @@ from phasewise.engines.base import Engine
 from phasewise.errors import EngineError, UsageError
 from phasewise.isolate import decode, plan, prefill, probes, reasoning, timings
 from phasewise.isolate.checks import Evidence, made
-from phasewise.isolate.rows.sheet import Sheet
+from phasewise.isolate.ledger.sheet import Sheet
 from phasewise.isolate.session import Progress, Session
 from phasewise.record.observation import Observation, Phase
 from phasewise.record.probes import Probes

@@ -13,8 +13,8 @@ from phasewise.engines.exchange import Exchange, exchanged, joined
 from phasewise.errors import BrokenStream, EngineError, Refused
 from phasewise.isolate.costs import Costs
 from phasewise.isolate.machine import Load, load
-from phasewise.isolate.rows.schema import Asked
-from phasewise.isolate.rows.sheet import Sheet
+from phasewise.isolate.ledger.schema import Asked
+from phasewise.isolate.ledger.sheet import Sheet
 from phasewise.isolate.sample import Beside, Sample, Shape
 from phasewise.record.observation import Phase
 

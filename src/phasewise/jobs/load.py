@@ -14,16 +14,16 @@ from phasewise.engines.openai import OpenAIServer
 from phasewise.errors import InputError, Interrupted, UsageError
 from phasewise.isolate.crew.crew import Crew
 from phasewise.isolate.crew.on_ray import Place, require
-from phasewise.isolate.rows import table
-from phasewise.isolate.rows.book import Book
-from phasewise.isolate.rows.schema import WARMUP
+from phasewise.isolate.ledger import table
+from phasewise.isolate.ledger.book import Book
+from phasewise.isolate.ledger.schema import WARMUP
 from phasewise.isolate.workload import seek
 from phasewise.isolate.workload.figures import figures
 from phasewise.isolate.workload.plan import Bounds, Plan, warmup, within
 from phasewise.isolate.workload.worker import Done, Worker
 from phasewise.jobs.crew import crew, served
 from phasewise.jobs.envelope import envelope, identity
-from phasewise.jobs.rows import UNTOLD
+from phasewise.jobs.begun import UNTOLD
 from phasewise.jobs.stopping import Stop, stopping
 from phasewise.jobs.target import Connection, open_server
 from phasewise.jobs.workload import Progress, Sending, Workload

@@ -14,7 +14,7 @@ from phasewise.fix.fix import fix
 from phasewise.isolate.run import Isolation
 from phasewise.jobs.envelope import envelope, identity
 from phasewise.jobs.ground import what_runs
-from phasewise.jobs.rows import UNTOLD, begun
+from phasewise.jobs.begun import UNTOLD, begun
 from phasewise.jobs.saved import why_not
 from phasewise.jobs.subject import Subject
 from phasewise.jobs.target import Connection, is_ours, open_engine

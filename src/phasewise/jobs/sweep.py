@@ -16,7 +16,7 @@ from phasewise.isolate.sweep import DEFAULT_BUDGET_S, DEFAULT_MAX_BATCH, DEFAULT
 from phasewise.jobs.crew import crew
 from phasewise.jobs.envelope import envelope, identity
 from phasewise.jobs.ground import Ground, what_runs
-from phasewise.jobs.rows import UNTOLD, begun
+from phasewise.jobs.begun import UNTOLD, begun
 from phasewise.jobs.saved import why_not
 from phasewise.jobs.subject import Subject
 from phasewise.jobs.target import Connection, is_ours, open_server

@@ -25,7 +25,7 @@ from phasewise.isolate.crew.clocks import Clock
 from phasewise.isolate.crew.hand import Gone, Silent
 from phasewise.isolate.crew.outpost import Found, Harvest
 from phasewise.isolate.crew.post import AGAIN, ALIGN_S, FIRST, Post, cause
-from phasewise.isolate.rows.sheet import Sheet
+from phasewise.isolate.ledger.sheet import Sheet
 from phasewise.record.crew import Lost
 
 PATIENCE_S = 0.1

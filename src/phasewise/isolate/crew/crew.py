@@ -18,8 +18,8 @@ from phasewise.isolate.crew.afar import Afar
 from phasewise.isolate.crew.hand import Gone, Hand, Silent
 from phasewise.isolate.crew.member import ALONE_S
 from phasewise.isolate.crew.post import AGAIN, ALIGN_S, FIRST, Post, Shift, cause
-from phasewise.isolate.rows.book import Book
-from phasewise.isolate.rows.sheet import Sheet
+from phasewise.isolate.ledger.book import Book
+from phasewise.isolate.ledger.sheet import Sheet
 from phasewise.isolate.workload.plan import Plan
 from phasewise.isolate.workload.worker import Done
 from phasewise.record.crew import Crew as Record

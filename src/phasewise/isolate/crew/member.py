@@ -13,7 +13,7 @@ from phasewise.engines.exchange import Order
 from phasewise.engines.openai import OpenAIServer
 from phasewise.errors import PhasewiseError
 from phasewise.isolate.crew.outpost import Harvest, Outpost
-from phasewise.isolate.rows.sheet import Sheet
+from phasewise.isolate.ledger.sheet import Sheet
 from phasewise.isolate.workload.plan import Plan
 from phasewise.isolate.workload.worker import Done, Worker
 

@@ -14,7 +14,7 @@ from phasewise.isolate.crew.clocks import Clock
 from phasewise.isolate.crew.common import common
 from phasewise.isolate.crew.hand import Hand
 from phasewise.isolate.crew.member import Report
-from phasewise.isolate.rows.schema import Frame
+from phasewise.isolate.ledger.schema import Frame
 from phasewise.isolate.workload.plan import Plan
 from phasewise.isolate.workload.worker import Done
 from phasewise.record.crew import Lost, Member

@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from phasewise.isolate.rows import table
+from phasewise.isolate.ledger import table
 from phasewise.isolate.workload.client import client
 from phasewise.isolate.workload.gaps import Arrived, arrived, gaps
 from phasewise.isolate.workload.goodput import goodput

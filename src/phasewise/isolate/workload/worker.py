@@ -14,8 +14,8 @@ from phasewise.engines.exchange import Exchange, Order
 from phasewise.engines.flight import Sink
 from phasewise.engines.loop import BROKEN_OFF, Loop
 from phasewise.engines.selfwatch import Lateness
-from phasewise.isolate.rows.schema import Asked
-from phasewise.isolate.rows.sheet import Sheet
+from phasewise.isolate.ledger.schema import Asked
+from phasewise.isolate.ledger.sheet import Sheet
 from phasewise.isolate.workload.plan import Plan
 
 AHEAD_BYTES, AHEAD = 16 << 20, 2000

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from phasewise.isolate.rows.schema import CHUNK_TYPES, PARTS, REQUEST_TYPES, WARMUP
+from phasewise.isolate.ledger.schema import CHUNK_TYPES, PARTS, REQUEST_TYPES, WARMUP
 
 Floats = NDArray[np.float64]
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from phasewise.engines.exchange import Arrivals, Exchange
-from phasewise.isolate.rows.schema import Asked, RequestRow, row
-from phasewise.isolate.rows.sheet import Sheet
+from phasewise.isolate.ledger.schema import Asked, RequestRow, row
+from phasewise.isolate.ledger.sheet import Sheet
 
 
 class Kept(Sheet):

@@ -9,7 +9,7 @@ import duckdb
 import numpy as np
 from numpy.typing import NDArray
 
-from phasewise.isolate.rows.schema import CHUNK_TYPES, REQUEST_TYPES, Chunks, Frame, RequestRow
+from phasewise.isolate.ledger.schema import CHUNK_TYPES, REQUEST_TYPES, Chunks, Frame, RequestRow
 
 _REQUESTS = tuple(REQUEST_TYPES.items())
 _FILL = {"BIGINT": 0, "DOUBLE": 0.0, "BOOLEAN": False, "VARCHAR": ""}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from phasewise.engines.exchange import Arrivals, Exchange
-from phasewise.isolate.rows.schema import Asked, Frame, chunks, row
+from phasewise.isolate.ledger.schema import Asked, Frame, chunks, row
 
 
 class Sheet:

@@ -21,8 +21,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Self
 
-from phasewise.isolate.rows.schema import Frame
-from phasewise.isolate.rows.sheet import Sheet
+from phasewise.isolate.ledger.schema import Frame
+from phasewise.isolate.ledger.sheet import Sheet
 
 _SET_PIPE_SIZE = 1031
 _PIPE = 1 << 20
@@ -107,7 +107,7 @@ class Book(Sheet):
     def _started(self) -> subprocess.Popen[bytes]:
         """A child that is to write all that is kept."""
         child = subprocess.Popen(
-            [sys.executable, "-m", "phasewise.isolate.rows.writer", str(self._folder), self._name, str(self._written)],
+            [sys.executable, "-m", "phasewise.isolate.ledger.writer", str(self._folder), self._name, str(self._written)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             start_new_session=True,  # Ctrl-C ends us, not what we have still to write

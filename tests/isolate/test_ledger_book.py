@@ -16,11 +16,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from phasewise.engines.exchange import Arrivals, Exchange, joined
-from phasewise.isolate.rows import book as books
-from phasewise.isolate.rows import table
-from phasewise.isolate.rows.book import Book
-from phasewise.isolate.rows.parts import Parts
-from phasewise.isolate.rows.schema import WARMUP, Asked, Frame, chunks, row
+from phasewise.isolate.ledger import book as books
+from phasewise.isolate.ledger import table
+from phasewise.isolate.ledger.book import Book
+from phasewise.isolate.ledger.parts import Parts
+from phasewise.isolate.ledger.schema import WARMUP, Asked, Frame, chunks, row
 
 
 def add(book: Book, key: int) -> None:
@@ -98,7 +98,7 @@ PARENT = """
 import sys, time
 sys.path.append(sys.argv[2])
 from pathlib import Path
-from test_rows_book import Book, add
+from test_ledger_book import Book, add
 book = Book(Path(sys.argv[1]))
 for key in range(10**6):
     add(book, key)

@@ -1,4 +1,4 @@
-"""``python -m phasewise.isolate.rows.writer FOLDER NAME NUMBER``: the child that writes rows as Parquet.
+"""``python -m phasewise.isolate.ledger.writer FOLDER NAME NUMBER``: the child that writes rows as Parquet.
 
 It says on standard output how many frames are on disk, first of all that it is ready for frame NUMBER. When standard
 input ends, however that came about, what is left is written.
@@ -17,8 +17,8 @@ from pathlib import Path
 import duckdb
 import msgspec
 
-from phasewise.isolate.rows.parts import Parts
-from phasewise.isolate.rows.schema import PARTS, Frame
+from phasewise.isolate.ledger.parts import Parts
+from phasewise.isolate.ledger.schema import PARTS, Frame
 
 EVERY_S = 0.25
 """Rows are written at most this long after they came."""
