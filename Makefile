@@ -4,6 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 ENGINES := .venv-engines
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+UNTIMED := $(wildcard tests/test_*.py) $(addprefix tests/,fix judge mark model observe predict record report)
 export PIP_NO_INPUT := 1
 
 .PHONY: profile test check slow engines ray lock clean
@@ -13,9 +14,10 @@ export PIP_NO_INPUT := 1
 profile: $(VENV)/run.stamp
 	$(BIN)/phasewise profile
 
-## test: lint, types, import layers and the fast tests
+## test: lint, types, import layers and the fast tests; those of rooms that time nothing share the cores
 test: check
-	$(BIN)/python -m pytest -m "not slow"
+	$(BIN)/python -m pytest -m "not slow" -rs -n auto $(UNTIMED)
+	$(BIN)/python -m pytest -m "not slow" -rs $(UNTIMED:%=--ignore=%)
 
 check: $(VENV)/dev.stamp
 	$(BIN)/ruff check .
@@ -25,7 +27,7 @@ check: $(VENV)/dev.stamp
 
 ## slow: the tests that need minutes, a real engine or a browser (what .ci/run adds)
 slow: $(VENV)/dev.stamp
-	$(BIN)/python -m pytest -m slow
+	$(BIN)/python -m pytest -m slow -rs
 
 ## engines: the vLLM CPU engine, transformers serve and the bundled model in their format, for the slow tests (2.4 GB)
 engines: $(ENGINES)/engines.stamp

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import tempfile
 from pathlib import Path
@@ -15,6 +16,10 @@ sys.path.insert(0, str(Path(__file__).parent))
 # The developer's own catalogue rows take no part.
 _CONFIG = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
 os.environ["XDG_CONFIG_HOME"] = _CONFIG.name
+
+# A script's background job ignores Ctrl-C, and so would every program that a test starts and interrupts.
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # No test asserts an absolute time, and that goes for single examples too.
 settings.register_profile("phasewise", deadline=None)

@@ -1,7 +1,8 @@
 """The Python of `make engines` (torch, transformers, vLLM), with phasewise and what it needs beside them.
 
-``PHASEWISE_ENGINES`` names another one than ``.venv-engines/bin/python``. It must be of the version that runs the
-tests: what phasewise needs and it lacks is lent to it.
+``PHASEWISE_ENGINES`` names another one than ``.venv-engines/bin/python``, and ``PHASEWISE_SMOLLM2`` another folder of
+the small model than ``.venv-engines/smollm2``. The Python must be of the version that runs the tests: what phasewise
+needs and it lacks is lent to it.
 """
 
 from __future__ import annotations
@@ -26,6 +27,14 @@ def python() -> str:
     path = os.environ.get("PHASEWISE_ENGINES") or str(ROOT / ".venv-engines/bin/python")
     if not os.access(path, os.X_OK):
         pytest.skip("skipped: no engines (make engines)")
+    return path
+
+
+def smollm2() -> str:
+    """The folder of SmolLM2-135M in transformers' format; skips the test where there is none."""
+    path = os.environ.get("PHASEWISE_SMOLLM2") or str(ROOT / ".venv-engines/smollm2")
+    if not os.access(Path(path) / "model.safetensors", os.R_OK):
+        pytest.skip("skipped: no SmolLM2 for transformers (make engines)")
     return path
 
 

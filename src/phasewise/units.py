@@ -33,6 +33,9 @@ Unit = Literal[
     "message",
     "W",
     "J",
+    "J/token",
+    "Hz",
+    "°C",
     "1",
 ]
 """Units a number may carry; ``"1"`` is a plain ratio, shown as a percentage."""

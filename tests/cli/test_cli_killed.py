@@ -14,6 +14,7 @@ import pytest
 from cli_run import COMMAND, environment, phasewise
 
 from phasewise.engines.simulated import Plan, SimulatedServer
+from writers import wait_for_end, writers
 
 MODERATE = Plan(prefill_overhead_s=4e-3, prefill_per_token_s=2e-5, decode_overhead_s=10e-3, max_context=4096)
 
@@ -40,10 +41,11 @@ def test_rows_of_a_killed_run(tmp_path: Path, verb: str) -> None:
             folder = wait_for(tmp_path, "run.json", 1)
             began = time.monotonic()  # what came before is the probe's
             wait_for(tmp_path, "rows/requests-*.parquet", 12)
+            children = writers(running.pid)
             at = time.monotonic()
             running.send_signal(signal.SIGKILL)
             running.wait()
-        time.sleep(2)  # the child that writes outlives it for a moment
+    wait_for_end(children)
     log = [one for one in map(json.loads, truth.read_text().splitlines()) if one["received_at"] > began]
     requests, chunks = rows(folder, "requests"), rows(folder, "chunks")
     keys = {one["request"] for one in requests}

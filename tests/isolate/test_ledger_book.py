@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import signal
 import subprocess
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import msgspec
 import numpy as np
+import psutil
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -21,6 +23,7 @@ from phasewise.isolate.ledger import table
 from phasewise.isolate.ledger.book import Book
 from phasewise.isolate.ledger.parts import Parts
 from phasewise.isolate.ledger.schema import WARMUP, Asked, Frame, chunks, row
+from writers import wait_for_end
 
 
 def add(book: Book, key: int) -> None:
@@ -68,9 +71,11 @@ def test_one_that_is_killed_too_often_is_told(tmp_path: Path, monkeypatch: pytes
     book = Book(tmp_path)
     add(book, 1)
     for _ in range(2):
+        child = book._child
         kill(book)
-        time.sleep(0.1)
-        book.push()
+        while book._child is child and not book._why:
+            time.sleep(0.01)
+            book.push()
     add(book, 2)
     with pytest.raises(OSError, match="ended early"):
         book.close()
@@ -85,9 +90,12 @@ def test_a_folder_that_is_full_is_told_and_costs_no_memory(tmp_path: Path) -> No
     for path in (tmp_path / "rows").iterdir():
         path.unlink()
     (tmp_path / "rows").rmdir()
-    for key in range(100):
+    until = time.monotonic() + 30
+    for key in itertools.count():
         add(book, key)
         time.sleep(0.01)
+        if not book._kept or time.monotonic() > until:  # it says so when its turn on a busy machine has come
+            break
     assert not book._kept
     with pytest.raises(OSError, match="No such file"):
         book.close()
@@ -114,24 +122,22 @@ def test_what_a_killed_parent_handed_over_is_written(tmp_path: Path, both: bool)
         [sys.executable, "-c", PARENT, str(tmp_path), str(Path(__file__).parent)], stdout=subprocess.PIPE, text=True
     )
     assert parent.stdout is not None
-    told = [parent.stdout.readline().split() for _ in range(150)]
+    told = [parent.stdout.readline().split() for _ in range(300)]
+    child = psutil.Process(int(told[-1][2]))
     if both:
-        os.kill(int(told[-1][2]), signal.SIGKILL)
+        child.kill()
     parent.kill()
     at = time.monotonic()
     told += [line.split() for line in parent.stdout.read().splitlines()]
     parent.wait()
     parent.stdout.close()
-    since = 0.6 if both else 0.0
-    due = {int(key) for key, when, _ in told if float(when) < at - since}
-    until = time.monotonic() + 20
-    while not due <= set(keys(tmp_path, "requests")) and time.monotonic() < until:
-        time.sleep(0.05)
-    found = keys(tmp_path, "requests")
-    assert len(due) > 80
-    assert found == list(range(len(found)))
-    assert due <= set(found)
-    assert keys(tmp_path, "chunks") == [key for key in found for _ in range(3)]
+    wait_for_end([child])
+    due = {int(key) for key, when, _ in told if float(when) < at - (3.0 if both else 0.0)}
+    assert len(due) > 100
+    for name, each in (("requests", 1), ("chunks", 3)):
+        found = keys(tmp_path, name)
+        assert due <= set(found)
+        assert found == [key for key in range(len(found) // each) for _ in range(each)]
 
 
 @settings(max_examples=30, deadline=None)

@@ -197,6 +197,46 @@ def check_packed_sequences() -> None:
     assert [rows(step.label) for step in taken.steps] == [("prefill", 3, 8, 8, 26, 26)]
 
 
+def check_continuous_batching() -> None:
+    """transformers' own scheduler, 16 tokens a pass: every pass as the lengths that it hands to attention say it was.
+
+    Where a prompt comes in chunks beside a decode the pass is mixed; the answers are those of generate().
+    """
+    if not hasattr(transformers, "ContinuousBatchingConfig"):
+        return
+    model = llama()
+    prompts = [list(range(10, 30)), [6] * 3, list(range(100, 109))]
+    alone = [
+        model.generate(torch.tensor([one]), max_new_tokens=4, do_sample=False, pad_token_id=0)[0, len(one) :].tolist()
+        for one in prompts
+    ]
+    passed: list[tuple[list[int], list[int]]] = []
+
+    def lengths(module: Any, args: Any, kwargs: dict[str, Any]) -> None:
+        keys = kwargs["cu_seq_lens_k"]
+        keys = keys["full_attention"] if isinstance(keys, dict) else keys
+        passed.append((kwargs["cu_seq_lens_q"].diff().tolist(), keys.diff().tolist()))
+
+    model.register_forward_pre_hook(lengths, with_kwargs=True)
+    settings = transformers.GenerationConfig(max_new_tokens=4, do_sample=False, eos_token_id=-1, pad_token_id=0)
+    small = transformers.ContinuousBatchingConfig(max_memory_percent=0.02, max_batch_tokens=16)
+    with phasewise.instrument(model) as handle, handle.timed() as taken:
+        answers = model.generate_batch(
+            inputs=prompts, generation_config=settings, continuous_batching_config=small, warmup=False
+        )
+    assert sorted(one.generated_tokens for one in answers.values()) == sorted(alone)
+    labels = [step.label for step in taken.steps]
+    assert len(labels) == len(passed) > 4
+    for label, (new, context) in zip(labels, passed, strict=True):
+        rows = [(q, k) for q, k in zip(new, context, strict=True) if q]
+        generations = [(q, k) for q, k in rows if q == 1 and k > 1]
+        chunks = [(q, k) for q, k in rows if (q, k) not in generations]
+        for half, held in ((label.prefill, chunks), (label.decode, generations)):
+            counted = (half.requests, half.tokens, half.context) if half else (0, 0, 0)
+            assert counted == (len(held), sum(q for q, _ in held), sum(k for _, k in held)), (label, rows)
+    assert {label.phase for label in labels} >= {"prefill", "mixed", "decode"}, labels
+
+
 def check_a_loop_of_ones_own() -> None:
     """Prefill in two chunks, decode, and the next turn of the chat, with the cache handed on."""
     model = llama()

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from mark_fakes import Cache, Unread, Values
 
 from phasewise.mark.call import Call, read
-from phasewise.mark.label import FEW, LAST_CHUNK, NO_CACHE, NO_LENGTH, NO_TOKENS, UNREAD, Label, Seen, after, label
+from phasewise.mark.label import FEW, LAST_CHUNK, NO_CACHE, NO_LENGTH, NO_TOKENS, UNREAD, Label, Seen, label
 from phasewise.record.trace import Tokens
 
 
@@ -126,6 +126,9 @@ def test_a_packed_batch_is_judged_by_request() -> None:
     assert found.phase == "mixed"
     assert found.prefill == counts(2, 7, 207, 29, 25 + 2 * 202)
     assert found.decode == counts(1, 1, 100, 1, 100)
+    # transformers' continuous batching gives the keys of each kind of layer; those of a window forget.
+    by_layer = {"sliding_attention": Values([0, 4, 8, 12]), "full_attention": arguments["cu_seq_lens_k"]}
+    assert labelled({**arguments, "cu_seq_lens_k": by_layer}) == found
 
 
 def test_a_packed_batch_on_the_gpu_is_known_by_what_the_host_was_told() -> None:
@@ -138,11 +141,16 @@ def test_a_packed_batch_on_the_gpu_is_known_by_what_the_host_was_told() -> None:
 
 
 def test_what_is_known_of_a_cache() -> None:
-    first = read({"input_ids": Unread(1, 4), "cache": Cache(0)})
-    seen = after(first, label(first, Seen()), Seen(length=90, chunks=3, decoded=True))
-    assert seen == Seen(length=4, chunks=1, decoded=False)
-    step = read({"input_ids": Unread(1, 1), "cache": Cache(4)})
-    assert after(step, label(step, seen), seen) == Seen(length=5, chunks=1, decoded=True)
+    seen = Seen(length=90, chunks=3, decoded=True)
+    for tokens, past, known in (
+        (4, 0, Seen(length=4, chunks=1, decoded=False)),
+        (3, 4, Seen(length=7, chunks=2, decoded=False)),
+        (1, 7, Seen(length=8, chunks=2, decoded=True)),
+    ):
+        call = read({"input_ids": Unread(1, tokens), "cache": Cache(past)})
+        assert call is not None
+        seen.take(call, label(call, seen))
+        assert seen == known
 
 
 @given(st.lists(st.tuples(st.integers(1, 500), st.integers(0, 5000)), min_size=1, max_size=20))

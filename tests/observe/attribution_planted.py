@@ -106,7 +106,7 @@ class Planted:
         self._row("copies", begin, begin + length, device=0, stream=7, correlation=self.correlation, kind=kind, bytes=4)
 
     def band(self, name: str, start: float, end: float, thread: int = 0) -> None:
-        self._row("bands", start, end, name=self.names(name), thread=thread, end_thread=thread)
+        self._row("bands", start, end, name=self.names(name), thread=thread)
 
     def op(self, name: str, start: float, end: float, shape: str = "", thread: int = 0) -> None:
         index = self.shapes(shape) if shape else -1
@@ -145,10 +145,9 @@ def together(*ranks: Planted, processes: int = 1) -> Trace:
         said = {name for row in rows for name in row}
         columns = {name: np.array([row.get(name, -1) for row in rows]) for name in said} if rows else None
         made[kind] = tables.table(table, columns)
-        for column in ("thread", "end_thread"):
-            if column in table._fields:
-                shifted = getattr(made[kind], column) + 10 * made[kind].rank
-                made[kind] = made[kind]._replace(**{column: shifted.astype(np.int32)})
+        if "thread" in table._fields:
+            shifted = made[kind].thread + 10 * made[kind].rank
+            made[kind] = made[kind]._replace(thread=shifted.astype(np.int32))
     threads = tuple(Thread(r, f"{r}.{t % processes}", f"{r}.{t}") for r in range(len(ranks)) for t in range(10))
     sources = (Source(f"rank{rank}", "planted") for rank in range(len(ranks)))
     return tables.empty(*sources)._replace(names=ranks[0].names.all, shapes=shapes.all, threads=threads, **made)

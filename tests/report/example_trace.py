@@ -101,107 +101,124 @@ def _parts(step: float, **seconds: float) -> tuple[TracePart, ...]:
     )
 
 
-PREFILL = TracedPhase(
-    steps=1,
-    kernels=527,
-    gpu_time_s=492_773.592 * US,
-    union_s=492_806.864 * US,
-    span_s=494_005.158 * US,
-    busy_fraction=492_806.864 / 494_005.158,
-    median_kernel_s=132.557 * US,
-    kernels_per_step=527.0,
-    requests=15,
-    tokens=15_360,
-    families=_families(
-        492_773.592,
-        gemm=(420_305.7, 145),
-        norm=(26_258.6, 145),
-        attention=(20_079.8, 36),
-        activation=(16_508.1, 36),
-        rope=(4_725.1, 36),
-        copy=(3_537.9, 127),
-        sampling=(1_358.4, 2),
-    ),
-    roles=_roles(492_773.592, mlp=(295_000.0, 108), qkv=(80_000.0, 36), attention=(20_079.8, 36)),
-    top=_top(
-        492_773.592,
+def _launched(calls: int, graphs: int, in_graphs: int, cpu: float, median: float, delay: float) -> LaunchCost:
+    """What starting the kernels of one step cost, in µs."""
+    return LaunchCost(
+        launches=calls,
+        per_step=float(calls),
+        graph_launches=graphs,
+        kernels_in_graphs=in_graphs,
+        cpu_s=cpu * US,
+        median_s=median * US,
+        delay_s=delay * US,
+    )
+
+
+def _one_step(
+    kernels: int,
+    micros: tuple[float, float, float, float],
+    asked: tuple[int, int],
+    *,
+    families: dict[str, tuple[float, int]],
+    roles: dict[str, tuple[float, int]],
+    top: tuple[tuple[str, str, int, float], ...],
+    gaps: Gaps,
+    launches: LaunchCost,
+    verdict: tuple[str, dict[str, float], tuple[Utilisation, ...], float],
+) -> TracedPhase:
+    """A phase of one step, kernel-bound.
+
+    ``micros``: sum of its kernels, their union, its span, the median kernel. ``asked``: requests and tokens.
+    ``verdict``: why, µs of its parts, utilisations, attention's share of the floor.
+    """
+    total, union, span, median = micros
+    why, held, utilisations, attention = verdict
+    return TracedPhase(
+        steps=1,
+        kernels=kernels,
+        gpu_time_s=total * US,
+        union_s=union * US,
+        span_s=span * US,
+        busy_fraction=union / span,
+        median_kernel_s=median * US,
+        kernels_per_step=float(kernels),
+        requests=asked[0],
+        tokens=asked[1],
+        families=_families(total, **families),
+        roles=_roles(total, **roles),
+        top=_top(total, *top),
+        gaps=gaps,
+        launches=launches,
+        verdict=TraceVerdict(
+            bound="kernel",
+            why=why,
+            why_null="",
+            steps=1,
+            step=reported(span * US, "s", "span of the step"),
+            floor=predicted(held["floor"] * US, "s", "sum over operations"),
+            utilisations=utilisations,
+            parts=_parts(span, **held),
+            attention=reported(families["attention"][0] / total, "1", "of kernel time"),
+            attention_predicted=predicted(attention, "1", "of the floor"),
+        ),
+    )
+
+
+PREFILL = _one_step(
+    527,
+    (492_773.592, 492_806.864, 494_005.158, 132.557),
+    (15, 15_360),
+    families={
+        "gemm": (420_305.7, 145),
+        "norm": (26_258.6, 145),
+        "attention": (20_079.8, 36),
+        "activation": (16_508.1, 36),
+        "rope": (4_725.1, 36),
+        "copy": (3_537.9, 127),
+        "sampling": (1_358.4, 2),
+    },
+    roles={"mlp": (295_000.0, 108), "qkv": (80_000.0, 36), "attention": (20_079.8, 36)},
+    top=(
         ("Cijk_Alik_Bljk_BBS_BH_Bias_HA_S_SAV_UserArgs_MT128x256x32_MI16x1", "gemm", 36, 243_643.021),
         ("Cijk_Alik_Bljk_BBS_BH_Bias_HA_S_SAV_UserArgs_MT320x224x64_MI16x1", "gemm", 72, 124_930.912),
         ("Cijk_Alik_Bljk_BBS_BH_Bias_HA_S_SAV_UserArgs_MT256x192x64_MI16x1", "gemm", 36, 51_295.484),
     ),
     gaps=Gaps(count=520, total_s=1_198.294 * US, long=17, largest_s=60.0 * US),
-    launches=LaunchCost(
-        launches=527,
-        per_step=527.0,
-        graph_launches=0,
-        kernels_in_graphs=0,
-        cpu_s=3.2e-3,
-        median_s=5.0 * US,
-        delay_s=228_843.461 * US,
-    ),
-    verdict=TraceVerdict(
-        bound="kernel",
-        why="kernels take 331 ms beyond the floor of 163 ms.",
-        why_null="",
-        steps=1,
-        step=reported(494_005.158 * US, "s", "span of the step"),
-        floor=predicted(163_022 * US, "s", "sum over operations"),
-        utilisations=(used("mfu", 0.330, 15_360), used("mbu", 0.0069, 15_360)),
-        parts=_parts(494_005.158, kernels=329_784.86, floor=163_022.0, launches=1_198.298),
-        attention=reported(20_079.8 / 492_773.592, "1", "of kernel time"),
-        attention_predicted=predicted(0.0071, "1", "of the floor"),
+    launches=_launched(527, 0, 0, 3_200.0, 5.0, 228_843.461),
+    verdict=(
+        "kernels take 331 ms beyond the floor of 163 ms.",
+        {"kernels": 329_784.86, "floor": 163_022.0, "launches": 1_198.298},
+        (used("mfu", 0.330, 15_360), used("mbu", 0.0069, 15_360)),
+        0.0071,
     ),
 )
 
-DECODE = TracedPhase(
-    steps=1,
-    kernels=555,
-    gpu_time_s=9_765.437 * US,
-    union_s=9_772.929 * US,
-    span_s=10_454.538 * US,
-    busy_fraction=9_772.929 / 10_454.538,
-    median_kernel_s=5.167 * US,
-    kernels_per_step=555.0,
-    requests=32,
-    tokens=32,
-    families=_families(
-        9_765.437,
-        gemm=(5_782.3, 145),
-        attention=(2_133.3, 72),
-        norm=(684.0, 145),
-        copy=(406.2, 80),
-        activation=(324.4, 36),
-        rope=(195.8, 36),
-        sampling=(239.437, 41),
-    ),
-    roles=_roles(9_765.437, mlp=(3_900.0, 108), attention=(2_133.3, 72), lm_head=(260.0, 1)),
-    top=_top(
-        9_765.437,
+DECODE = _one_step(
+    555,
+    (9_765.437, 9_772.929, 10_454.538, 5.167),
+    (32, 32),
+    families={
+        "gemm": (5_782.3, 145),
+        "attention": (2_133.3, 72),
+        "norm": (684.0, 145),
+        "copy": (406.2, 80),
+        "activation": (324.4, 36),
+        "rope": (195.8, 36),
+        "sampling": (239.437, 41),
+    },
+    roles={"mlp": (3_900.0, 108), "attention": (2_133.3, 72), "lm_head": (260.0, 1)},
+    top=(
         ("Cijk_Alik_Bljk_BBS_BH_Bias_HA_S_SAV_UserArgs_MT256x32x64_MI16x16", "gemm", 36, 2_417.659),
         ("void paged_attention_ll4mi_QKV_mfma16_kernel<0, __hip_bfloat16>", "attention", 36, 1_949.556),
         ("Cijk_Alik_Bljk_BBS_BH_Bias_HA_S_SAV_UserArgs_MT32x32x256_MI16x16", "gemm", 36, 1_461.907),
     ),
     gaps=Gaps(count=540, total_s=681.609 * US, long=6, largest_s=120.0 * US),
-    launches=LaunchCost(
-        launches=12,
-        per_step=12.0,
-        graph_launches=1,
-        kernels_in_graphs=544,
-        cpu_s=0.5e-3,
-        median_s=6.0 * US,
-        delay_s=5_043.34 * US,
-    ),
-    verdict=TraceVerdict(
-        bound="kernel",
-        why="kernels take 5.70 ms beyond the floor of 4.08 ms.",
-        why_null="",
-        steps=1,
-        step=reported(10_454.538 * US, "s", "span of the step"),
-        floor=predicted(4_077 * US, "s", "sum over operations"),
-        utilisations=(used("mbu", 0.390, 1_024), used("mfu", 0.038, 1_024)),
-        parts=_parts(10_454.538, kernels=5_695.929, floor=4_077.0, launches=681.609),
-        attention=reported(2_133.3 / 9_765.437, "1", "of kernel time"),
-        attention_predicted=predicted(0.228, "1", "of the floor"),
+    launches=_launched(12, 1, 544, 500.0, 6.0, 5_043.34),
+    verdict=(
+        "kernels take 5.70 ms beyond the floor of 4.08 ms.",
+        {"kernels": 5_695.929, "floor": 4_077.0, "launches": 681.609},
+        (used("mbu", 0.390, 1_024), used("mfu", 0.038, 1_024)),
+        0.228,
     ),
 )
 

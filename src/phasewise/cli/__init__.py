@@ -16,11 +16,15 @@ try:  # half of the start is this, and Ctrl-C then is no reason for a traceback 
     from phasewise import __version__
     from phasewise.cli.accelerators import accelerators
     from phasewise.cli.calibrate import calibrate
+    from phasewise.cli.capture import capture
     from phasewise.cli.ceilings import ceilings
+    from phasewise.cli.doctor import doctor
     from phasewise.cli.judge import judge
     from phasewise.cli.load import load
     from phasewise.cli.logs import logs
     from phasewise.cli.models import models
+    from phasewise.cli.power import VERBS as POWER
+    from phasewise.cli.power import power
     from phasewise.cli.predict import predict
     from phasewise.cli.profile import profile
     from phasewise.cli.report import report
@@ -35,7 +39,23 @@ except KeyboardInterrupt:
 # typer carries its own copy of click from some release on, so its base error is reached through a public one.
 _CommandLineError: type[Exception] = typer.BadParameter.__mro__[2]
 
-VERBS = (profile, predict, sweep, load, trace, judge, logs, report, ceilings, calibrate, simulate, models, accelerators)
+VERBS = (
+    profile,
+    predict,
+    sweep,
+    load,
+    trace,
+    capture,
+    judge,
+    logs,
+    report,
+    ceilings,
+    doctor,
+    calibrate,
+    simulate,
+    models,
+    accelerators,
+)
 """Every verb, in the order of --help. A new one is a file in this folder and a name here."""
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
@@ -54,9 +74,11 @@ def _interruptible(verb: Callable[..., int]) -> Callable[..., int]:
     return run_verb
 
 
-for verb in VERBS:
-    summary = (verb.__doc__ or "").split("\n", 1)[0]
-    app.command(verb.__name__, short_help=summary)(_interruptible(verb))
+for family, verbs in ((app, VERBS), (power, POWER)):
+    for verb in verbs:
+        summary = (verb.__doc__ or "").split("\n", 1)[0]
+        family.command(verb.__name__, short_help=summary)(_interruptible(verb))
+app.add_typer(power, name="power", short_help="Power per phase, and what a cap does to each.")
 
 
 def _version(asked: bool) -> None:

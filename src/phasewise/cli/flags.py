@@ -58,6 +58,12 @@ Workers = Annotated[
         help="Send from several processes: of this machine, or one on each node of a Ray cluster.",
     ),
 ]
+Exporter = Annotated[
+    str,
+    typer.Option(
+        "--exporter", metavar="URL", help="DCGM exporter of the machine that serves: http://HOST:9400/metrics."
+    ),
+]
 Out = Annotated[Path | None, typer.Option("--out", help="Folder for the run [default: ./phasewise-runs].")]
 Full = Annotated[bool, typer.Option("--full", help="Print every figure with its interval and source.")]
 Json = Annotated[

@@ -57,6 +57,10 @@ def profile(
     random_weights: Annotated[
         bool, typer.Option("--random-weights", help="Run hf:DIR by its config.json alone, on random weights.")
     ] = False,
+    power: Annotated[
+        bool, typer.Option("--power/--no-power", help="Read power meanwhile, where it can be read.")
+    ] = True,
+    exporter: flags.Exporter = "",
     out: flags.Out = None,
     full: flags.Full = False,
     as_json: flags.Json = False,
@@ -93,6 +97,8 @@ def profile(
             dtype=dtype,
             random_weights=random_weights,
         ),
+        power=power,
+        exporter=exporter,
         out=out or RUNS,
     )
     with bar() as progress:

@@ -49,6 +49,10 @@ class Client:
         """Pickled, it is a fresh connection to the same server; the key goes with it, so no pickle goes to a file."""
         return _again, (self.address, self._secret, self._insecure, self._stall_s)
 
+    def again(self) -> Client:
+        """Another connection to the same server, with the same headers."""
+        return _again(self.address, self._secret, self._insecure, self._stall_s)
+
     def get(self, path: str) -> Page:
         """Fetch a page, whatever its status.
 
@@ -69,6 +73,14 @@ class Client:
     def post(self, path: str, body: dict[str, Any]) -> Any:
         """Post JSON to an endpoint that a server may or may not have; None when it does not answer with JSON."""
         return self._optional("POST", path, msgspec.json.encode(body))
+
+    def call(self, method: str, path: str, body: bytes = b"", *, wait_s: float) -> Page:
+        """Send one request to an endpoint that may take up to ``wait_s`` seconds; its page, whatever its status.
+
+        Raises:
+            EngineError: no answer.
+        """
+        return self._connection.fetch(method, path, body=body, headers=self._headers, wait_s=wait_s)
 
     def _optional(self, method: str, path: str, body: bytes = b"") -> Any:
         try:

@@ -110,6 +110,15 @@ class OpenAIServer:
         """Where it is."""
         return self._client.address
 
+    @property
+    def root(self) -> str:
+        """Path of the server's own pages, as ``/metrics``; empty where they stand at its root."""
+        return self._findings.root
+
+    def beside(self) -> Client:
+        """A connection of its own to the same server; the caller closes it."""
+        return self._client.again()
+
     def reach(self) -> None:
         """See that it answers, whatever it answers.
 

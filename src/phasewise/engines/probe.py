@@ -29,12 +29,14 @@ class Findings(msgspec.Struct, frozen=True, kw_only=True):
         form: how requests are written.
         prompts: makes a prompt of a number of tokens.
         metrics_path: of a metrics page that holds counters we know; None without one.
+        root: path of the server's other pages.
     """
 
     target: Target
     form: Form
     prompts: TokenIds | Words
     metrics_path: str | None
+    root: str = ""
 
 
 def probe(client: Client, model: str | None, progress: Callable[[str], None]) -> Findings:
@@ -74,7 +76,11 @@ def probe(client: Client, model: str | None, progress: Callable[[str], None]) ->
         reported=identity.reported,
     )
     return Findings(
-        target=target, form=ending.form, prompts=prompts, metrics_path=metrics_path if seen is not None else None
+        target=target,
+        form=ending.form,
+        prompts=prompts,
+        metrics_path=metrics_path if seen is not None else None,
+        root=found.root,
     )
 
 

@@ -13,8 +13,9 @@ import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Literal
 
 import msgspec
 
@@ -22,13 +23,14 @@ from phasewise.engines.base import Activity, Answer, Chunk, Prompt
 from phasewise.engines.prompts import TokenIds, check
 from phasewise.engines.text import clean
 from phasewise.errors import EngineError, InputError, MissingExtra, Unreachable, UsageError
-from phasewise.record.local import Answered, Ask, Failure, Introduction, Said, Settings
+from phasewise.record.local import Answered, Ask, Asked, Failure, Introduction, Record, Recorded, Said, Settings
 from phasewise.record.target import Capability, Target
 
 INSTALL = "pip install 'phasewise[torch]'"
 
 _CHILD = "phasewise.mark.local_child"
 _MOST_CONFIG = 16 * 2**20
+_ASTRAY = "The engine's process answered something else than it was asked: run it again."
 _OFFLINE = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"}
 
 
@@ -81,21 +83,28 @@ class TorchEngine:
         if isinstance(said, Failure):
             cure = "give fewer tokens with --max-prompt" if said.memory else "see whether transformers runs this model"
             raise EngineError(f"The forward failed ({clean(said.text)}): {cure}.")
-        if not isinstance(said, Answered) or len(said.tokens) != max_tokens:
-            raise EngineError("The engine's process answered something else than it was asked: run it again.")
-        chunks = tuple(Chunk(at=at, read=number, tokens=1, empty=False) for number, at in enumerate(said.tokens))
-        return Answer(
-            sent_at=said.began,
-            headers_at=said.began,
-            first_at=said.tokens[0],
-            last_at=said.tokens[-1],
-            ended_at=said.ended,
-            chunks=chunks,
-            prompt_tokens=len(prompt.payload),
-            completion_tokens=max_tokens,
-            cached_tokens=0,
-            finish_reason="length",
-        )
+        if not isinstance(said, Answered):
+            raise EngineError(_ASTRAY)
+        return _answer(said, prompt, max_tokens)
+
+    def record(
+        self, phase: Literal["prefill", "decode"], prompts: Sequence[Prompt], max_tokens: int, path: Path
+    ) -> tuple[Answer, ...]:
+        """Run requests under PyTorch's profiler, one after the other, and write a trace to ``path`` (``.json.gz``).
+
+        Of ``decode`` there is one request, and the trace begins when its prefill is over.
+
+        Raises:
+            EngineError: the model failed, its process died, or the trace could not be written.
+        """
+        ids = tuple(prompt.payload for prompt in prompts if not isinstance(prompt.payload, str))
+        said = self._child.ask(Record(phase=phase, prompts=ids, tokens=max_tokens, path=str(path)))
+        if isinstance(said, Failure):
+            cure = "give a shorter --prompt" if said.memory else "see whether the run's folder has room"
+            raise EngineError(f"The recording failed ({clean(said.text)}): {cure}.")
+        if not isinstance(said, Recorded) or len(said.answers) != len(prompts):
+            raise EngineError(_ASTRAY)
+        return tuple(_answer(one, prompt, max_tokens) for one, prompt in zip(said.answers, prompts, strict=True))
 
     def activity(self) -> Activity | None:
         """None: there are no counters."""
@@ -133,6 +142,24 @@ def start(settings: Settings, *, context: int = 4096) -> TorchEngine:
         child.stop()
         raise
     return TorchEngine(child, said, settings.directory, settings, context)
+
+
+def _answer(said: Answered, prompt: Prompt, max_tokens: int) -> Answer:
+    if len(said.tokens) != max_tokens:
+        raise EngineError(_ASTRAY)
+    chunks = tuple(Chunk(at=at, read=number, tokens=1, empty=False) for number, at in enumerate(said.tokens))
+    return Answer(
+        sent_at=said.began,
+        headers_at=said.began,
+        first_at=said.tokens[0],
+        last_at=said.tokens[-1],
+        ended_at=said.ended,
+        chunks=chunks,
+        prompt_tokens=len(prompt.payload),
+        completion_tokens=max_tokens,
+        cached_tokens=0,
+        finish_reason="length",
+    )
 
 
 def refuse_code(directory: Path, *, random_weights: bool = False) -> None:
@@ -201,7 +228,7 @@ class _Child:
             env={**os.environ, **_OFFLINE},
         )
 
-    def ask(self, ask: Ask) -> Said:
+    def ask(self, ask: Asked) -> Said:
         """Send one request and wait for what comes of it."""
         assert self._process.stdin is not None
         with contextlib.suppress(BrokenPipeError):  # told below, with its last words

@@ -11,6 +11,7 @@ from phasewise.errors import EngineError, UsageError
 from phasewise.isolate import decode, plan, prefill, probes, reasoning, timings
 from phasewise.isolate.checks import Evidence, made
 from phasewise.isolate.ledger.sheet import Sheet
+from phasewise.isolate.rows import Row, row, row_beside
 from phasewise.isolate.session import Progress, Session
 from phasewise.record.observation import Observation, Phase
 from phasewise.record.probes import Probes
@@ -60,6 +61,11 @@ class Isolation:
         if probes.possible(engine):
             self._session.reserved_s = probes.SHARE * budget_s
 
+    @property
+    def began(self) -> float:
+        """The clock's reading from which the times of the rows count."""
+        return self._session.began
+
     def run(self) -> Observation:
         """Measure.
 
@@ -96,6 +102,12 @@ class Isolation:
             reasoning=reasoning.observe(session.samples),
             probes=self._probes,
         )
+
+    def rows(self) -> list[Row]:
+        """One row per request, in the order in which they were sent."""
+        session, unused = self._session, self.unused()
+        found = [row(sample, began=session.began, warmup=sample.number in unused) for sample in session.samples]
+        return found + [row_beside(one, began=session.began) for one in session.beside]
 
     def unused(self) -> set[int]:
         """Numbers of the requests of a phase that no figure of it uses."""

@@ -12,9 +12,9 @@ from phasewise.engines.base import Activity, Engine
 from phasewise.engines.exchange import Exchange, exchanged, joined
 from phasewise.errors import BrokenStream, EngineError, Refused
 from phasewise.isolate.costs import Costs
-from phasewise.isolate.machine import Load, load
 from phasewise.isolate.ledger.schema import Asked
 from phasewise.isolate.ledger.sheet import Sheet
+from phasewise.isolate.machine import Load, load
 from phasewise.isolate.sample import Beside, Sample, Shape
 from phasewise.record.observation import Phase
 

@@ -10,9 +10,9 @@ from phasewise.engines.base import Crowdable
 from phasewise.errors import EngineError, UsageError
 from phasewise.isolate import plan
 from phasewise.isolate.crowd import Crowd, Progress, Sender
+from phasewise.isolate.ledger.sheet import Sheet
 from phasewise.isolate.mix import MixRun
 from phasewise.isolate.pace import LEAST_STEPS, Pace
-from phasewise.isolate.ledger.sheet import Sheet
 from phasewise.isolate.surface import SurfaceRun
 from phasewise.isolate.sweep_checks import Evidence, made
 from phasewise.isolate.together import AT_ONCE, TogetherRun

@@ -17,9 +17,19 @@ _TOOK_PART = ("numpy", "scipy", "httptools", "xllamacpp", "torch", "ray")
 
 
 def envelope(
-    command: str, target: str, started: float, *, status: Status = "complete", reason: str = "", identity: str = ""
+    command: str,
+    target: str,
+    started: float,
+    *,
+    status: Status = "complete",
+    reason: str = "",
+    identity: str = "",
+    zero: float | None = None,
 ) -> Envelope:
-    """Close a run that began at ``started`` (``time.perf_counter()``). ``identity`` keeps an id given earlier."""
+    """Close a run that began at ``started``. ``identity`` keeps an id given earlier.
+
+    ``started`` and ``zero`` (from which the times of its rows count) are readings of ``time.perf_counter()``.
+    """
     return Envelope(
         id=identity or new_id(target),
         command=command,
@@ -29,6 +39,7 @@ def envelope(
         status=status,
         reason=reason,
         versions={"phasewise": __version__, "python": platform.python_version()} | _versions(),
+        zero=None if zero is None else time.time() - (time.perf_counter() - zero),
         host=f"{platform.system()} {platform.machine()}",
     )
 

@@ -21,9 +21,9 @@ from phasewise.isolate.workload import seek
 from phasewise.isolate.workload.figures import figures
 from phasewise.isolate.workload.plan import Bounds, Plan, warmup, within
 from phasewise.isolate.workload.worker import Done, Worker
+from phasewise.jobs.begun import UNTOLD
 from phasewise.jobs.crew import crew, served
 from phasewise.jobs.envelope import envelope, identity
-from phasewise.jobs.begun import UNTOLD
 from phasewise.jobs.stopping import Stop, stopping
 from phasewise.jobs.target import Connection, open_server
 from phasewise.jobs.workload import Progress, Sending, Workload

@@ -12,9 +12,11 @@ import msgspec
 from phasewise.errors import EngineError, Interrupted, Terminated
 from phasewise.fix.fix import fix
 from phasewise.isolate.run import Isolation
+from phasewise.jobs import sampled
+from phasewise.jobs.begun import UNTOLD, begun
 from phasewise.jobs.envelope import envelope, identity
 from phasewise.jobs.ground import what_runs
-from phasewise.jobs.begun import UNTOLD, begun
+from phasewise.jobs.sampled import Beside
 from phasewise.jobs.saved import why_not
 from phasewise.jobs.subject import Subject
 from phasewise.jobs.target import Connection, is_ours, open_engine
@@ -27,6 +29,7 @@ from phasewise.predict.roofline import Roof, roofs
 from phasewise.record.envelope import Status
 from phasewise.record.machine import Machine
 from phasewise.record.observation import Phase
+from phasewise.record.power import Power
 from phasewise.record.prediction import Prediction
 from phasewise.record.run import RUNS, Run, claimed, save
 from phasewise.record.target import Target
@@ -46,6 +49,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     lengths: tuple[int, ...] | None = None
     max_prompt: int | None = None
     connection: Connection = Connection()
+    power: bool = True
+    exporter: str = ""
     out: Path = RUNS
 
 
@@ -69,6 +74,7 @@ class Measured(NamedTuple):
     status: Status
     reason: str
     exit_code: int
+    power: Power
     no_rows: str
 
 
@@ -82,18 +88,22 @@ def profile(options: Options, progress: Progress) -> Finished:
         PhasewiseError: before anything was measured.
     """
     started = time.perf_counter()
-    with claimed(identity(options.target or "embedded"), options.out) as folder:
+    with (
+        claimed(identity(options.target or "embedded"), options.out) as folder,
+        Beside(options.target, options.exporter, wanted=options.power) as beside,
+    ):
         try:
-            seen = _measured(options, folder, started, progress)
+            seen = _measured(options, folder, started, beside, progress)
         except KeyboardInterrupt as stop:
             raise Interrupted("Interrupted: nothing was measured.", stop) from None
         run = _judged(options, seen, started, folder.name)
         saved = {"run.json": why_not(lambda: save(run, folder)), "requests.parquet": seen.no_rows}
+        saved[sampled.ROWS] = why_not(lambda: beside.write(folder, seen.isolation.began))
     unsaved = {name: why for name, why in saved.items() if why}
     return Finished(run=run, folder=folder, exit_code=seen.exit_code or _exit_code(run), unsaved=unsaved)
 
 
-def _measured(options: Options, folder: Path, started: float, progress: Progress) -> Measured:
+def _measured(options: Options, folder: Path, started: float, beside: Beside, progress: Progress) -> Measured:
     stated = options.subject.load_model()
     machine = options.subject.load_machine(lambda doing, done: progress(doing, done))
     progress("starting the engine" if is_ours(options.target) else "probing the server", 0.0)
@@ -110,9 +120,13 @@ def _measured(options: Options, folder: Path, started: float, progress: Progress
                 progress=lambda p: progress(f"{p.phase}: {p.doing}", p.fraction),
                 book=rows.book,
             )
+            beside.before()
             status, reason, code = _measure(isolation, options.phases)
+            if status == "complete":
+                beside.after()
             why = rows.close(isolation.unused())
-        return Measured(isolation, engine.target, model, machine, why_null, status, reason, code, why)
+        power = beside.power(isolation.rows(), isolation.began, machine)
+        return Measured(isolation, engine.target, model, machine, why_null, status, reason, code, power, why)
     finally:
         engine.close()
 
@@ -125,8 +139,9 @@ def _unfinished(target: Target, started: float, identity: str) -> Run:
 def _judged(options: Options, seen: Measured, started: float, identity: str) -> Run:
     model, machine, about = seen.model, seen.machine, seen.target
     found = roofs(model, machine) if model and machine else ()
+    observation = seen.isolation.observation()
     case = Case(
-        observation=seen.isolation.observation(),
+        observation=msgspec.structs.replace(observation, checks=(*observation.checks, *seen.power.checks)),
         asks=options.asks,
         model=model,
         roofs=found,
@@ -134,7 +149,15 @@ def _judged(options: Options, seen: Measured, started: float, identity: str) -> 
     )
     judgement = judge(case)
     return Run(
-        envelope=envelope("profile", about.name, started, status=seen.status, reason=seen.reason, identity=identity),
+        envelope=envelope(
+            "profile",
+            about.name,
+            started,
+            status=seen.status,
+            reason=seen.reason,
+            identity=identity,
+            zero=seen.isolation.began,
+        ),
         target=msgspec.structs.replace(about, contradictions=(*about.contradictions, *contradictions(model, about))),
         model=model.facts(_dtype(found)) if model else None,
         machine=machine,
@@ -142,6 +165,7 @@ def _judged(options: Options, seen: Measured, started: float, identity: str) -> 
         observation=case.observation,
         judgement=judgement,
         remedies=fix(case, judgement, machine),
+        power=seen.power,
     )
 
 

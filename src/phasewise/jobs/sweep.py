@@ -13,10 +13,10 @@ from phasewise.engines.base import Crowdable
 from phasewise.errors import EngineError, Interrupted, Terminated
 from phasewise.isolate.crew.on_ray import Place, require
 from phasewise.isolate.sweep import DEFAULT_BUDGET_S, DEFAULT_MAX_BATCH, DEFAULT_MAX_TOKENS, Sweep
+from phasewise.jobs.begun import UNTOLD, begun
 from phasewise.jobs.crew import crew
 from phasewise.jobs.envelope import envelope, identity
 from phasewise.jobs.ground import Ground, what_runs
-from phasewise.jobs.begun import UNTOLD, begun
 from phasewise.jobs.saved import why_not
 from phasewise.jobs.subject import Subject
 from phasewise.jobs.target import Connection, is_ours, open_server

@@ -84,7 +84,7 @@ def trace(options: Options, progress: Progress) -> Finished:
     name = Path(options.inputs[0].name.removesuffix(".gz")).stem
     with claimed(identity(name or "trace"), options.out) as folder:
         try:
-            seen = _seen(options, progress)
+            seen = read_steps(options, progress)
             if options.annotate:
                 annotate.annotate(
                     options.annotate, options.inputs, seen.trace, seen.split, progress, force=options.force
@@ -92,7 +92,7 @@ def trace(options: Options, progress: Progress) -> Finished:
         except KeyboardInterrupt as stop:
             raise Interrupted("Interrupted: nothing was saved.", stop) from None
         try:
-            run = _judged(seen, subject, options, started, folder.name)
+            run = judged(seen, subject, options, started, folder.name)
             unsaved = {"run.json": why_not(lambda: save(run, folder))}
         except KeyboardInterrupt as stop:
             raise Interrupted(interrupted(folder, options.annotate), stop) from None
@@ -129,7 +129,12 @@ def _subject(options: Options, progress: Progress) -> OfRun:
     return OfRun(model or run.model, machine or run.machine)
 
 
-def _seen(options: Options, progress: Progress) -> Seen:
+def read_steps(options: Options, progress: Progress) -> Seen:
+    """Read the files of ``options`` and split them by phase.
+
+    Raises:
+        UsageError: a file that is not what it should be.
+    """
     rules = families.rules(options.rules)
     raw, word = _read(options, lambda doing, fraction: progress(doing, _READING * fraction))
     if options.annotate and not timed(raw):
@@ -155,7 +160,8 @@ def _read(options: Options, progress: Progress) -> tuple[Trace, dict[int, TraceP
     return beside([one for _, one in read]), dict(enumerate(phases))
 
 
-def _judged(seen: Seen, subject: OfRun, options: Options, started: float, identity: str) -> Run:
+def judged(seen: Seen, subject: OfRun, options: Options, started: float, identity: str) -> Run:
+    """The run of what was read, judged on ``subject``."""
     model = subject.model
     machine = subject.machine or _named_by(seen.traced, options.subject.devices)
     traced = judge(_named(seen.traced, subject.machine), model, machine)

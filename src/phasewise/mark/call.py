@@ -54,8 +54,8 @@ def read(arguments: Mapping[str, Any], counted: int | None = None, *, shows_cach
         counted: length of the cache as counted from the calls before, used when the cache does not say its own.
         shows_cache: a call without a cache has none. False for a module that may keep one inside.
     """
-    shape = _shape(_first(arguments, _IDS))
-    if shape is None:
+    shape: tuple[int, ...] = getattr(_first(arguments, _IDS), "shape", ())
+    if not 1 <= len(shape) <= 3:
         return None
     rows, width = (1, shape[0]) if len(shape) == 1 else (shape[0], shape[1])
     cache = _first(arguments, _CACHES)
@@ -64,8 +64,7 @@ def read(arguments: Mapping[str, Any], counted: int | None = None, *, shows_cach
     starts = _first(arguments, _STARTS)
     if starts is not None:
         return _packed(arguments, starts, rows * width, cache, logits)
-    mask = arguments.get("attention_mask")
-    mask = mask.get("full_attention", next(iter(mask.values()), None)) if isinstance(mask, dict) and mask else mask
+    mask = _of_full_attention(arguments.get("attention_mask"))
     past = _past(arguments, cache, width, mask, counted) if cache is not None or shows_cache else _at(arguments)
     if mask is None and rows == 1 and width > 1 and past == 0 and (lengths := _restarts(arguments)) is not None:
         return Call(max(lengths), 0, True, len(lengths), width, lengths, lengths, logits, cache)
@@ -81,23 +80,27 @@ def read(arguments: Mapping[str, Any], counted: int | None = None, *, shows_cach
 
 
 def _first(arguments: Mapping[str, Any], names: Sequence[str]) -> Any:
-    return next((found for name in names if (found := arguments.get(name)) is not None), None)
+    for name in names:  # twice as fast as next() of a generator, and asked four times for each forward
+        if (found := arguments.get(name)) is not None:
+            return found
+    return None
 
 
-def _shape(ids: Any) -> tuple[int, ...] | None:
-    shape = getattr(ids, "shape", None)
-    return tuple(shape) if shape is not None and 1 <= len(shape) <= 3 else None
+def _of_full_attention(value: Any) -> Any:
+    """transformers gives one of some arguments for each kind of layer: that of the layers that see everything."""
+    if isinstance(value, dict):
+        return value.get("full_attention", next(iter(value.values()), None))
+    return value
 
 
 def _values(tensor: Any) -> list[Any] | None:
     """The values of a tensor that lies in memory; None for one on a GPU."""
-    device = getattr(tensor, "device", None)
-    return tensor.tolist() if device is not None and device.type == "cpu" else None
+    return tensor.tolist() if getattr(tensor, "is_cpu", False) else None
 
 
 def _packed(arguments: Mapping[str, Any], starts: Any, tokens: int, cache: Any, logits: int | None) -> Call:
     """Sequences laid behind each other, with the places where they begin (flash-attention's variable lengths)."""
-    new, context = _lengths(starts), _lengths(_first(arguments, _START_KEYS))
+    new, context = _lengths(starts), _lengths(_of_full_attention(_first(arguments, _START_KEYS)))
     if new is not None:
         keys = context if context is not None and len(context) == len(new) else new
         kept = [(q, max(q, k)) for q, k in zip(new, keys, strict=True) if q]
@@ -171,14 +174,15 @@ def _masked(
     mask: Any, rows: int, width: int, past: int | None
 ) -> tuple[tuple[int, ...] | None, tuple[int, ...] | None]:
     """New tokens and context of each row by its attention mask, padding on either side left out."""
-    if getattr(mask, "device", None) is None or mask.device.type != "cpu" or past is None:
+    if past is None or not getattr(mask, "is_cpu", False):
         return None, None
-    if len(mask.shape) == 4:
+    shape = mask.shape
+    if len(shape) == 4:
         return _masked_pairs(mask, width, past)
-    if len(mask.shape) != 2 or mask.shape[0] != rows:
+    if len(shape) != 2 or shape[0] != rows:
         return None, None
     # A mask may be as long as a static cache, or of the new tokens alone.
-    length, whole = mask.shape[1], past + width
+    length, whole = shape[1], past + width
     if int(mask.count_nonzero()) == rows * length and length <= whole:  # no padding, told in a microsecond
         return (width,) * rows, (whole,) * rows
     totals = (mask if length <= whole else mask[:, :whole]).count_nonzero(-1).tolist()

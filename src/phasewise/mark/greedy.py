@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable
 from typing import Any
 
 from phasewise.errors import UsageError
@@ -32,10 +33,11 @@ class Greedy:
         # Logits for the last position only, as a serving engine computes them.
         self._extra = {"logits_to_keep": 1} if "logits_to_keep" in takes else {}
 
-    def answer(self, ids: Any, tokens: int, clock: Clock) -> list[Any]:
+    def answer(self, ids: Any, tokens: int, clock: Clock, decoding: Callable[[], object] = lambda: None) -> list[Any]:
         """Prefill ``ids`` [rows, length] and decode until each row has ``tokens`` new ones.
 
         Returns the moments: before the prefill, then after each token, ``tokens`` + 1 in all. Nothing waits for a GPU.
+        ``decoding`` is called between the prefill and the first step of decode.
         """
         import torch
 
@@ -43,7 +45,9 @@ class Greedy:
         known: dict[str, Any] = {}
         with torch.inference_mode():
             moments.append(clock.now())
-            for _ in range(tokens):
+            for number in range(tokens):
+                if number == 1:
+                    decoding()
                 out = self._model(input_ids=ids, use_cache=True, **self._extra, **known)
                 ids = out.logits[:, -1:].argmax(-1)
                 moments.append(clock.now())

@@ -19,7 +19,7 @@ from phasewise.errors import UsageError
 from phasewise.mark.band import listened, opened
 from phasewise.mark.call import Call, read
 from phasewise.mark.clock import Clock, clock
-from phasewise.mark.label import Label, Seen, after, label
+from phasewise.mark.label import Label, Seen, label
 from phasewise.mark.profiled import Profile, profile
 from phasewise.record.marks import step_name
 
@@ -66,6 +66,10 @@ class Instrument:
     """A model that is marked until ``remove``, or the end of the ``with`` block."""
 
     def __init__(self, model: Any, lengths: Lengths | None = None) -> None:
+        import torch
+
+        # torch.compile folds this when it traces us, and the hooks leave nothing in the graph.
+        self._compiling = torch.compiler.is_compiling
         self._model = model
         self._lengths = lengths
         self._clock: Clock | None = None
@@ -161,26 +165,27 @@ class Instrument:
         return marked
 
     def _pre(self, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        if _compiling():
+        if self._compiling():
             return
         running = getattr(self._running, "now", None)
         if running is not None:
             if running.module is not module:
                 return  # what torch.compile made calls the module itself: one forward, one mark
             self._end(running)  # a KeyboardInterrupt ended it, which no hook is told of
-        if self._timed is None and not listened():
+        heard = listened()
+        if self._timed is None and not heard:
             if self._seen:
                 self._seen.clear()  # what is not watched is not known
             return
         found = self._label(args, kwargs)
         close = None
-        if listened():
+        if heard:
             close = opened(step_name(found.phase, found.prefill, found.decode, speculative=found.speculative))
         began = None if self._timed is None or self._clock is None else self._clock.now()
         self._running.now = _Running(module, close, found, began)
 
     def _post(self, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> None:
-        if _compiling():
+        if self._compiling():
             return
         running = getattr(self._running, "now", None)
         if running is not None and running.module is module:
@@ -199,18 +204,20 @@ class Instrument:
             return label(_stated(new, context), Seen())
         arguments = {**dict(zip(self._names, args, strict=False)), **kwargs} if args else kwargs
         call = read(arguments, shows_cache=self._shows_cache)
-        seen = Seen()
-        if call is not None and call.cache is not None:
-            try:
-                seen = self._seen.get(call.cache, seen)
-            except TypeError:  # a tuple of tensors: the older form of a cache
-                return label(call, seen)
-            if call.past is None and seen.length is not None:
-                call = read(arguments, seen.length, shows_cache=self._shows_cache)
-            found = label(call, seen)
-            self._seen[call.cache] = after(call, found, seen)  # type: ignore[union-attr]
-            return found
-        return label(call, seen)
+        if call is None or call.cache is None:
+            return label(call, Seen())
+        try:
+            seen = self._seen.get(call.cache)
+            if seen is None:
+                seen = self._seen[call.cache] = Seen()
+        except TypeError:  # a tuple of tensors: the older form of a cache
+            return label(call, Seen())
+        if call.past is None and seen.length is not None:
+            call = read(arguments, seen.length, shows_cache=self._shows_cache)
+            assert call is not None
+        found = label(call, seen)
+        seen.take(call, found)
+        return found
 
 
 class _CompiledCall:
@@ -251,10 +258,3 @@ def _stated(new: Sequence[int], context: Sequence[int]) -> Call:
     past = max((k - q for q, k in rows), default=0)
     q, k = tuple(q for q, _ in rows), tuple(k for _, k in rows)
     return Call(max(q, default=0), past, True, len(rows), sum(q), q, k, None, None)
-
-
-def _compiling() -> bool:
-    """Whether torch.compile is tracing us: it folds this, and the hooks leave nothing in the graph."""
-    import torch
-
-    return bool(torch.compiler.is_compiling())

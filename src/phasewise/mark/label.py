@@ -12,6 +12,9 @@ A packed batch is judged request by request, and is mixed when it holds both.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+from operator import mul
 from typing import NamedTuple
 
 from phasewise.mark.call import Call
@@ -28,12 +31,29 @@ NO_CACHE = "the module may keep a cache that its call does not show"
 NO_LENGTH = "the cache does not say how long it is"
 
 
-class Seen(NamedTuple):
-    """What went into one cache so far: its length by shape, passes of prefill, and whether it has decoded."""
+@dataclass(slots=True)
+class Seen:
+    """What went into one cache so far: its length by shape, passes of prefill, and whether it has decoded.
+
+    One is kept for each cache and brought up to date in place: a new one for each forward costs two microseconds.
+    """
 
     length: int | None = None
     chunks: int = 0
     decoded: bool = False
+
+    def take(self, call: Call, found: Label) -> None:
+        """``call``, which was ``found``, has gone into it."""
+        if call.packed:
+            self.length, self.chunks, self.decoded = None, 0, False
+            return
+        if call.past == 0:
+            self.chunks, self.decoded = 0, False
+        self.length = None if call.past is None or call.width is None else call.past + call.width
+        if found.phase == "prefill":
+            self.chunks += 1
+        elif found.phase == "decode":
+            self.decoded = True
 
 
 class Label(NamedTuple):
@@ -77,15 +97,6 @@ def label(call: Call | None, seen: Seen) -> Label:
     return Label("prefill", prefill=counts)
 
 
-def after(call: Call | None, found: Label, seen: Seen) -> Seen:
-    """What is known of the cache once ``call``, which was ``found``, has gone into it."""
-    if call is None or call.packed:
-        return Seen()
-    before = Seen() if call.past == 0 else seen
-    length = None if call.past is None or call.width is None else call.past + call.width
-    return Seen(length, before.chunks + (found.phase == "prefill"), before.decoded or found.phase == "decode")
-
-
 def _packed(call: Call) -> Label:
     counts = Tokens(requests=call.requests, tokens=call.tokens)
     if call.new is None or call.context is None:
@@ -95,9 +106,8 @@ def _packed(call: Call) -> Label:
             return Label("decode", decode=counts)
         return Label("unknown", doubt=UNREAD)
     rows = list(zip(call.new, call.context, strict=True))
-    prompts = [(q, k) for q, k in rows if q > 1 or k == q]
-    generations = [(q, k) for q, k in rows if q == 1 and k > q]
-    prefill, decode = _summed(prompts), _summed(generations)
+    prefill = summed([(q, k) for q, k in rows if q > 1 or k == q])
+    decode = summed([(q, k) for q, k in rows if q == 1 and k > q])
     phase: TracePhase = "mixed" if prefill and decode else "decode" if decode else "prefill" if prefill else "unknown"
     return Label(phase, prefill, decode)
 
@@ -105,16 +115,21 @@ def _packed(call: Call) -> Label:
 def _tokens(call: Call) -> Tokens:
     if call.new is None or call.context is None:
         return Tokens(requests=call.requests, tokens=call.tokens)
-    return _summed([(q, k) for q, k in zip(call.new, call.context, strict=True) if q]) or Tokens(requests=0, tokens=0)
+    if len(call.new) == 1 and (q := call.new[0]):  # what most calls are, so in the quick way
+        k = call.context[0]
+        return Tokens(requests=1, tokens=q, context=k, squares=q * q, products=q * k)
+    return summed([(q, k) for q, k in zip(call.new, call.context, strict=True) if q]) or Tokens(requests=0, tokens=0)
 
 
-def _summed(rows: list[tuple[int, int]]) -> Tokens | None:
+def summed(rows: Sequence[tuple[int, int]]) -> Tokens | None:
+    """The counts of requests with q new tokens and a context of k each, given as (q, k); None without any."""
     if not rows:
         return None
-    tokens = context = squares = products = 0
-    for q, k in rows:
-        tokens += q
-        context += k
-        squares += q * q
-        products += q * k
-    return Tokens(requests=len(rows), tokens=tokens, context=context, squares=squares, products=products)
+    new, context = zip(*rows, strict=True)
+    return Tokens(
+        requests=len(rows),
+        tokens=sum(new),
+        context=sum(context),
+        squares=sum(map(mul, new, new)),
+        products=sum(map(mul, new, context)),
+    )

@@ -13,6 +13,7 @@ import queue
 import sys
 import threading
 import time
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -21,7 +22,7 @@ from phasewise.errors import UsageError
 from phasewise.mark.clock import Clock, clock
 from phasewise.mark.greedy import Greedy
 from phasewise.mark.instrument import instrument
-from phasewise.record.local import Answered, Ask, Failure, Introduction, Said, Settings
+from phasewise.record.local import Answered, Ask, Asked, Failure, Introduction, Record, Recorded, Said, Settings
 
 _DTYPES = {"bf16": "bfloat16", "fp16": "float16", "fp32": "float32"}
 
@@ -49,19 +50,44 @@ def main(argument: str) -> None:
         say(_failure(error))
         return
     while True:
-        ask = msgspec.json.decode(asked.get(), type=Ask)
+        ask = msgspec.json.decode(asked.get(), type=Asked)
         try:
-            say(_answered(model, greedy, timer, ask))
+            if isinstance(ask, Record):
+                say(_recorded(model, greedy, timer, ask))
+            else:
+                say(_answered(model, greedy, timer, ask))
         except Exception as error:
             say(_failure(error))
 
 
-def _answered(model: Any, greedy: Greedy, timer: Clock, ask: Ask) -> Answered:
+def _recorded(model: Any, greedy: Greedy, timer: Clock, record: Record) -> Recorded:
+    """Under PyTorch's profiler without stacks, whose bands of phases come from ``instrument``."""
+    from torch.profiler import ProfilerActivity, profile
+
+    on_gpu = next(model.parameters()).device.type == "cuda"
+    activities = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if on_gpu else [])]
+    with profile(activities=activities):
+        pass  # the first profile of a process sets everything up
+    profiler = profile(activities=activities, record_shapes=True)
+    asks = [Ask(ids=ids, tokens=record.tokens) for ids in record.prompts]
+    if record.phase == "prefill":
+        with profiler:
+            answers = [_answered(model, greedy, timer, ask) for ask in asks]
+    else:
+        answers = [_answered(model, greedy, timer, ask, profiler.start) for ask in asks[:1]]
+        profiler.stop()
+    profiler.export_chrome_trace(record.path)
+    return Recorded(answers=tuple(answers))
+
+
+def _answered(
+    model: Any, greedy: Greedy, timer: Clock, ask: Ask, decoding: Callable[[], object] = lambda: None
+) -> Answered:
     import torch
 
     ids = torch.tensor([ask.ids], device=next(model.parameters()).device)
     began = time.perf_counter()
-    moments = greedy.answer(ids, ask.tokens, timer)
+    moments = greedy.answer(ids, ask.tokens, timer, decoding)
     since = timer.seconds([(moments[0], moment) for moment in moments[1:]])
     return Answered(began=began, tokens=tuple(began + seconds for seconds in since), ended=time.perf_counter())
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 import statistics
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
 from phasewise.errors import UsageError
-from phasewise.mark.clock import clock
+from phasewise.mark.clock import Clock, clock
 from phasewise.mark.greedy import Greedy
 
 LOOP_S = 0.2
@@ -65,26 +66,37 @@ def profile(model: Any, prompt_tokens: int, answer_tokens: int, batch: int) -> P
     greedy, timer = Greedy(model), clock(model)
     ids = random_ids(model, batch, prompt_tokens)
 
-    def one(tokens: int, times: int) -> list[list[float]]:
-        taken = [greedy.answer(ids, tokens, timer) for _ in range(times)]
-        return [timer.seconds(list(pairwise(moments))) for moments in taken]
+    def answered(tokens: int, first: int) -> tuple[float, ...]:
+        return looped(lambda: greedy.answer(ids, tokens, timer), timer, first)
 
-    def looped(tokens: int, first: int) -> tuple[float, ...]:
-        # The first answer warms up (allocator, autotuning, compilation), the second says how many make a loop.
-        one(tokens, 1)
-        span = max(1e-6, sum(one(tokens, 1)[0][first:]))
-        spans: list[list[float]] = []
-        while (missing := LOOP_S - sum(map(sum, spans))) > 0 or len(spans) < _FEWEST:
-            times = one(tokens, max(_FEWEST - len(spans), math.ceil(1.1 * missing / span)))
-            spans += [each[first:] for each in times]
-        return tuple(seconds for each in spans for seconds in each)
-
-    prefill = Timed(batch, prompt_tokens, 0.0, looped(1, 0))
-    decode = Timed(batch, 1, prompt_tokens + (answer_tokens - 1) / 2, looped(answer_tokens, 1))
+    prefill = Timed(batch, prompt_tokens, 0.0, answered(1, 0))
+    decode = Timed(batch, 1, prompt_tokens + (answer_tokens - 1) / 2, answered(answer_tokens, 1))
     inner = getattr(model, "_orig_mod", model)
     parameter = next(inner.parameters())
     config = inner.config.to_dict() if hasattr(getattr(inner, "config", None), "to_dict") else {}
     return Profile(prefill, decode, config, str(parameter.dtype).removeprefix("torch."), str(parameter.device))
+
+
+def looped(once: Callable[[], Sequence[Any]], timer: Clock, first: int = 0) -> tuple[float, ...]:
+    """Seconds of the passes of ``once``, run over and over until they add up to `LOOP_S`.
+
+    Args:
+        once: makes some passes, and gives the moments (of ``timer``) before the first and after each.
+        timer: the clock.
+        first: how many passes at the beginning of each run do not count.
+    """
+
+    def runs(times: int) -> list[list[float]]:
+        taken = [once() for _ in range(times)]
+        return [timer.seconds(list(pairwise(moments)))[first:] for moments in taken]
+
+    # The first run warms up (allocator, autotuning, compilation), the second says how many make a loop.
+    runs(1)
+    span = max(1e-6, sum(runs(1)[0]))
+    found: list[list[float]] = []
+    while (missing := LOOP_S - sum(map(sum, found))) > 0 or len(found) < _FEWEST:
+        found += runs(max(_FEWEST - len(found), math.ceil(1.1 * missing / span)))
+    return tuple(seconds for one in found for seconds in one)
 
 
 def random_ids(model: Any, rows: int, length: int) -> Any:

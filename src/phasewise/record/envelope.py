@@ -21,6 +21,7 @@ class Envelope(msgspec.Struct, frozen=True, kw_only=True):
         status: ``partial`` when an error or a limit cut it short, ``interrupted`` after Ctrl-C.
         reason: why it is not complete, in one sentence; empty when it is.
         versions: of phasewise, Python and what else took part.
+        zero: Unix time, seconds, from which the times of the rows beside the run count; None where it is not known.
         host: a description of the machine that ran the client (never a user or host name).
     """
 
@@ -33,3 +34,4 @@ class Envelope(msgspec.Struct, frozen=True, kw_only=True):
     reason: str = ""
     versions: dict[str, str] = {}
     host: str = ""
+    zero: float | None = None

@@ -1,8 +1,9 @@
 """What the engine in process and the one that started it say to each other: one JSON object per line.
 
-``engines/torch_local.py`` starts ``mark/local_child.py``, writes an ``Ask`` to its standard input for each request, and
-reads an ``Introduction`` first, then an ``Answered`` or a ``Failure`` for each. All times are `time.perf_counter()`,
-which counts for all processes of a machine alike.
+``engines/torch_local.py`` starts ``mark/local_child.py``, writes an ``Ask`` to its standard input for each request, or
+a ``Record`` for some under PyTorch's profiler, and reads an ``Introduction`` first, then an ``Answered``, a
+``Recorded`` or a ``Failure`` for each. All times are `time.perf_counter()`, which counts for all processes of a machine
+alike.
 """
 
 from __future__ import annotations
@@ -53,11 +54,26 @@ class Introduction(msgspec.Struct, frozen=True, kw_only=True, tag="introduction"
     max_context: int | None
 
 
-class Ask(msgspec.Struct, frozen=True, kw_only=True):
+class Ask(msgspec.Struct, frozen=True, kw_only=True, tag="ask"):
     """Prefill ``ids`` and answer with ``tokens`` tokens."""
 
     ids: tuple[int, ...]
     tokens: int
+
+
+class Record(msgspec.Struct, frozen=True, kw_only=True, tag="record"):
+    """Answer each of ``prompts`` with ``tokens`` tokens, one after the other, and write a trace to ``path``.
+
+    Of ``decode`` the profiler runs from the end of the prefill to the last token, and there is one prompt.
+    """
+
+    phase: Literal["prefill", "decode"]
+    prompts: tuple[tuple[int, ...], ...]
+    tokens: int
+    path: str
+
+
+Asked = Ask | Record
 
 
 class Answered(msgspec.Struct, frozen=True, kw_only=True, tag="answered"):
@@ -68,6 +84,12 @@ class Answered(msgspec.Struct, frozen=True, kw_only=True, tag="answered"):
     ended: float
 
 
+class Recorded(msgspec.Struct, frozen=True, kw_only=True, tag="recorded"):
+    """The answers to a ``Record``, whose trace is written."""
+
+    answers: tuple[Answered, ...]
+
+
 class Failure(msgspec.Struct, frozen=True, kw_only=True, tag="failure"):
     """Why not, in the library's words; ``memory`` when it ran out of it."""
 
@@ -75,4 +97,4 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True, tag="failure"):
     memory: bool = False
 
 
-Said = Introduction | Answered | Failure
+Said = Introduction | Answered | Recorded | Failure

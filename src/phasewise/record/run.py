@@ -15,6 +15,7 @@ import msgspec
 
 from phasewise.errors import InputError
 from phasewise.record.calibration import Calibrated
+from phasewise.record.capture import Capture
 from phasewise.record.envelope import Envelope
 from phasewise.record.judgement import Judgement
 from phasewise.record.load import Load
@@ -22,6 +23,8 @@ from phasewise.record.machine import Machine
 from phasewise.record.model import ModelFacts
 from phasewise.record.observation import Observation
 from phasewise.record.parallel import Parallel
+from phasewise.record.power import Power
+from phasewise.record.power_sweep import PowerSweep
 from phasewise.record.prediction import Prediction
 from phasewise.record.remedies import Remedies
 from phasewise.record.results import Results
@@ -63,7 +66,10 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     judgement: Judgement | None = None
     remedies: Remedies | None = None
     traced: Traced | None = None
+    capture: Capture | None = None
     load: Load | None = None
+    power: Power | None = None
+    power_sweep: PowerSweep | None = None
     results: Results | None = None
 
 

@@ -360,6 +360,7 @@ class Traced(msgspec.Struct, frozen=True, kw_only=True):
         health: every check, failed ones first.
         timeline: for the picture; at most some thousand bars, what was left out is said in ``timeline_note``.
         how: how the steps were found, one sentence.
+        text: the answer in one sentence; set by judge.
         missing: why a part is None, by its name.
     """
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -12,6 +13,9 @@ import msgspec
 from phasewise.errors import UsageError
 from phasewise.record.load import LoadPlan
 from phasewise.record.logs import Logs
+from phasewise.record.power import Recordings, Watched
+from phasewise.record.power_sweep import Held
+from phasewise.record.recipe import Recipe
 from phasewise.record.run import PAGE, Run
 
 Form = Literal["text", "html", "markdown", "json"]
@@ -46,8 +50,9 @@ def profiled(run: Run, folder: Path, unsaved: dict[str, str], *, as_json: bool, 
     return f"not saved in {folder}: {why}; what was measured is in the report on stdout." if why else ""
 
 
-traced = loaded = swept = judged = profiled
-"""The same for `phasewise trace`, `load`, `sweep` and `judge`: their runs have forms of their own, see `again`."""
+traced = loaded = swept = captured = judged = powered = power_swept = profiled
+"""The same for `trace`, `load`, `sweep`, `capture`, `judge`, `power` and `power sweep`: their runs have forms of their
+own, by `again` and `_page`."""
 
 
 def load_plan(plan: LoadPlan, *, dry: bool, as_json: bool) -> None:
@@ -69,6 +74,8 @@ def again(run: Run, folder: Path | None, form: Form, *, full: bool = False) -> N
     """Print a run in one of the four forms. ``folder`` is where it lies, when it does."""
     if form == "html":
         write(_page(run))
+    elif run.capture is not None:
+        _captured(run, folder, form, full)
     elif run.traced is not None:
         _traced(run, folder, form, full)
     elif run.load is not None:
@@ -77,6 +84,10 @@ def again(run: Run, folder: Path | None, form: Form, *, full: bool = False) -> N
         _swept(run, folder, form, full)
     elif run.results is not None:
         _judged(run, folder, form, full)
+    elif run.power_sweep is not None:
+        _power_swept(run, folder, form, full)
+    elif run.envelope.command == "power":
+        power(run, folder, form, full=full)
     elif form == "json":
         from phasewise.report import json
 
@@ -103,6 +114,22 @@ def _traced(run: Run, folder: Path | None, form: Form, full: bool) -> None:
         terminal.print_report(text(run, folder, full))
     else:
         from phasewise.report.markdown.traced import traced as marked
+
+        write(marked(run))
+
+
+def _captured(run: Run, folder: Path | None, form: Form, full: bool) -> None:
+    if form == "json":
+        from phasewise.report.json.capture import captured as tree
+
+        document(tree(run))
+    elif form == "text":
+        from phasewise.report import terminal
+        from phasewise.report.terminal.capture import captured as text
+
+        terminal.print_report(text(run, folder, full))
+    else:
+        from phasewise.report.markdown.capture import captured as marked
 
         write(marked(run))
 
@@ -155,11 +182,94 @@ def _judged(run: Run, folder: Path | None, form: Form, full: bool) -> None:
         write(marked(run))
 
 
+def power(run: Run, folder: Path | None, form: Form, *, full: bool = False) -> None:
+    """Print the power of a run, whatever else it holds."""
+    if form == "json":
+        from phasewise.report.json.power import power as tree
+
+        document(tree(run))
+    elif form == "text":
+        from phasewise.report import terminal
+        from phasewise.report.terminal.power import power as text
+
+        terminal.print_report(text(run, folder, full=full))
+    else:
+        from phasewise.report.markdown.power import power as marked
+
+        write(marked(run))
+
+
+def _power_swept(run: Run, folder: Path | None, form: Form, full: bool) -> None:
+    if form == "json":
+        from phasewise.report.json.power_sweep import power_sweep as tree
+
+        document(tree(run))
+    elif form == "text":
+        from phasewise.report import terminal
+        from phasewise.report.terminal.power_sweep import power_sweep as text
+
+        terminal.print_report(text(run, folder, full=full))
+    else:
+        from phasewise.report.markdown.power_sweep import power_sweep as marked
+
+        write(marked(run))
+
+
+def restored(cards: Sequence[Held], *, as_json: bool) -> None:
+    """Print which limits were put back."""
+    if as_json:
+        from phasewise.report.json.power_sweep import restored as tree
+
+        document(tree(cards))
+        return
+    from phasewise.report.view.power_sweep import put_back
+
+    write("".join(f"{sentence}\n" for sentence in put_back(cards)))
+
+
+def recordings(found: Recordings, *, as_json: bool) -> None:
+    """Print telemetry files that are joined to nothing."""
+    if as_json:
+        from phasewise.report.json.power import recordings as tree
+
+        document(tree(found))
+        return
+    from phasewise.report import terminal
+    from phasewise.report.terminal.power import recordings as text
+
+    terminal.print_report(text(found))
+
+
+def watched(found: Watched, *, as_json: bool) -> None:
+    """Print what can be read on this machine, and what was."""
+    if as_json:
+        from phasewise.report.json.power import watched as tree
+
+        document(tree(found))
+        return
+    from phasewise.report import terminal
+    from phasewise.report.terminal.power import watched as text
+
+    terminal.print_report(text(found))
+
+
 def _page(run: Run) -> str:
+    if run.power_sweep is not None:
+        from phasewise.report.html import power_sweep as power_sweep_page
+
+        return power_sweep_page.render(run)
+    if run.envelope.command == "power":
+        from phasewise.report.html import power as power_page
+
+        return power_page.render(run)
     if run.load is not None:
         from phasewise.report.html import load as loaded_page
 
         return loaded_page.render(run)
+    if run.capture is not None:
+        from phasewise.report.html import capture as captured_page
+
+        return captured_page.render(run)
     if run.traced is not None:
         from phasewise.report.html import traced as page
 
@@ -188,6 +298,17 @@ def logs(run: Run, found: Logs, *, as_json: bool) -> None:
     from phasewise.report.terminal.logs import logs as text
 
     terminal.print_report(text(run, found))
+
+
+def recipe(found: Recipe, *, as_json: bool) -> None:
+    """Print how to start an engine under a profiler."""
+    if as_json:
+        write(msgspec.json.format(msgspec.json.encode(found), indent=2).decode() + "\n")
+        return
+    from phasewise.report import terminal
+    from phasewise.report.terminal.recipes import recipe as text
+
+    terminal.print_report(text(found))
 
 
 def document(tree: dict[str, object]) -> None:

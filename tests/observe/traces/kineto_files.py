@@ -80,7 +80,6 @@ def _spelled(trace: Trace) -> list[Any]:
                 "name": trace.names,
                 "kernel": trace.names,
                 "thread": trace.threads,
-                "end_thread": trace.threads,
                 "shape": trace.shapes,
             }.get(field if not (kind == "kernels" and field == "threads") else "")
             values = column.tolist()

@@ -13,14 +13,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from kineto_files import US, document, events, kernel, read, same, span
 
 from phasewise.observe.traces.events import CopyKind, LaunchKind, Trace
 from phasewise.observe.traces.opened import Opened, members
 from phasewise.observe.traces.readers import kineto
-from phasewise.observe.traces.readers.kineto.calls import call_kind
+from phasewise.observe.traces.readers.calls import call_kind
 from phasewise.observe.traces.readers.kineto.event import nanoseconds
 
 BASE = 1_775_078_550_000_000_000
@@ -269,6 +269,7 @@ def test_times_of_old_traces_are_exact_to_the_nanosecond(tmp_path: Path) -> None
     assert (trace.kernels.end - trace.kernels.start).tolist() == list(range(9))
 
 
+@example(4_408_585_625_180_137)
 @given(st.integers(0, 2**43 * 1000 - 1))
 def test_float64_is_exact_below_the_limit(time: int) -> None:
     text = f"{time // 1000}.{time % 1000:03d}"

@@ -107,7 +107,14 @@ class Book(Sheet):
     def _started(self) -> subprocess.Popen[bytes]:
         """A child that is to write all that is kept."""
         child = subprocess.Popen(
-            [sys.executable, "-m", "phasewise.isolate.ledger.writer", str(self._folder), self._name, str(self._written)],
+            [
+                sys.executable,
+                "-m",
+                "phasewise.isolate.ledger.writer",
+                str(self._folder),
+                self._name,
+                str(self._written),
+            ],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             start_new_session=True,  # Ctrl-C ends us, not what we have still to write

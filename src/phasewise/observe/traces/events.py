@@ -108,7 +108,7 @@ class Launches(NamedTuple):
 class Bands(NamedTuple):
     """Annotated ranges on CPU threads: NVTX push/pop and start/end, record_function. They may nest, and overlap.
 
-    ``end_thread`` differs from ``thread`` when a start/end range was closed elsewhere.
+    ``thread`` is that on which it began.
     """
 
     start: Ints
@@ -116,7 +116,6 @@ class Bands(NamedTuple):
     name: Small
     rank: Small
     thread: Small
-    end_thread: Small
 
 
 class Ops(NamedTuple):

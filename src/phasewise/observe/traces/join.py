@@ -19,7 +19,7 @@ _TABLES = (*TIMED, "measured", "totals")
 UNIX = 10**17
 """ns: an origin from here on (1973) is a Unix time; one below counts from something else."""
 
-_NAMES, _THREADS, _TIMES = ("name", "kernel", "group"), ("thread", "end_thread"), ("start", "end", "time")
+_NAMES, _THREADS, _TIMES = ("name", "kernel", "group"), ("thread",), ("start", "end", "time")
 
 
 def joined(traces: Sequence[Trace], ranks: Sequence[int], sources: Sequence[Source]) -> Trace:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import stat
+import tempfile
 import zipfile
 import zlib
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, cast
 
@@ -85,6 +87,18 @@ class Opened:
                 if out > _BOMB_FROM and out > _BOMB_RATIO * self.size:
                     raise InputError(f"{self.name} is a bomb: {self.size} bytes unpack to over {out >> 20} MiB.")
                 yield block
+
+    @contextmanager
+    def on_disk(self, name: str) -> Iterator[Path]:
+        """A file that holds the content as it is: ``path``, or a copy called ``name`` that is gone after the block."""
+        if not self.packed:
+            yield self.path
+            return
+        with tempfile.TemporaryDirectory(prefix="phasewise-") as folder:
+            path = Path(folder, name)
+            with path.open("wb") as file:
+                file.writelines(self.blocks())
+            yield path
 
     def _plain(self, file: BinaryIO, size: int) -> Iterator[bytes]:
         try:

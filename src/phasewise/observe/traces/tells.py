@@ -61,6 +61,15 @@ _TILE = re.compile(r"(?:MT|tilesize|_tst_|bf16_|f16_|fp16_|mxfp4_|_)(\d{1,3})x(\
 _BATCHED = re.compile(r"(?i)bmm_|ogs|moe|expert|group")
 """Of experts: their tile follows the tokens per expert, not those of the step."""
 
+_GROUPS = (
+    ((_TRAIN, TRAIN),),
+    ((_STEP, STEP), (_PROMPT, PROMPT), (_EITHER, EITHER)),
+    ((_CACHE, CACHE),),
+    ((_CAUSAL, CAUSAL),),
+    ((_ROTARY, ROTARY), (_EMBED, EMBED)),
+)
+"""Of each group the first that matches counts."""
+
 _NAME = 2048
 """Characters of a name that are looked at: the patterns take time with the square of its length."""
 
@@ -72,28 +81,12 @@ def bits(name: str) -> int:
 
 @lru_cache(maxsize=1 << 14)
 def _bits(name: str) -> int:
-    found = 0
-    if _TRAIN.search(name):
-        found |= TRAIN
-    if _STEP.search(name):
-        found |= STEP
-    elif _PROMPT.search(name):
-        found |= PROMPT
-    elif _EITHER.search(name):
-        found |= EITHER
-    if _CACHE.search(name):
-        found |= CACHE
-    if _CAUSAL.search(name):
-        found |= CAUSAL
-    if _ROTARY.search(name):
-        found |= ROTARY
-    elif _EMBED.search(name):
-        found |= EMBED
-    gating = _GATING.search(name)
-    if not gating and not found & ATTENTION and _SAMPLE.search(name):
-        found |= SAMPLE
-    if not gating and _SOFTMAX.search(name):
-        found |= SOFTMAX
+    found = sum(next((bit for pattern, bit in group if pattern.search(name)), 0) for group in _GROUPS)
+    if not _GATING.search(name):
+        if not found & ATTENTION and _SAMPLE.search(name):
+            found |= SAMPLE
+        if _SOFTMAX.search(name):
+            found |= SOFTMAX
     if _VECTOR.search(name):
         found |= VECTOR | MATMUL
     elif _MATMUL.search(name) and not found & ATTENTION:

@@ -7,6 +7,7 @@ from typing import Any
 from phasewise.record.observation import Phase
 from phasewise.record.run import Run
 from phasewise.report import json as documents
+from phasewise.report.html import power
 from phasewise.report.html.frame import fill
 from phasewise.report.html.growth import growth
 from phasewise.report.html.roofline import basis_class, roofline, roofs
@@ -34,6 +35,7 @@ def render(run: Run) -> str:
         "headline": heading.headline(run),
         "subject": heading.subject(run),
         "notices": heading.notices(run),
+        "power": power.parts(run) if run.power and run.power.phases else None,
     }
     return fill("page.html", documents.profile(run), parts)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from phasewise.record.run import Run
@@ -23,8 +24,10 @@ _ROWS = 100
 _BULK = ("steps", "timeline")
 
 
-def render(run: Run) -> str:
+def render(run: Run, tree: dict[str, Any] | None = None, more: Mapping[str, Any] = {}) -> str:
     """The trace of ``run`` as one HTML file; its JSON document is inside, less its steps and bars.
+
+    A capture gives a document of its own and ``more`` parts, which stand before the trace's.
 
     Raises:
         ValueError: the run holds no trace.
@@ -54,8 +57,9 @@ def render(run: Run) -> str:
         "tally": view.tally(found),
         "sources": sources(run),
         "recap": recap(run, found),
+        "captured": None,
     }
-    return fill("traced.html", _light(document(run)), parts)
+    return fill("traced.html", _light(tree or document(run)), {**parts, **more})
 
 
 def _light(tree: dict[str, Any]) -> dict[str, Any]:

@@ -22,6 +22,7 @@ _STATED = "as stated"
 
 ORIGINS: dict[str, Origin] = {
     "duration_s": Origin("s", "measured", "wall time of the command"),
+    "zero": Origin("s", "measured", "Unix time from which the times of the rows count"),
     # the model
     "parameters": Origin("parameter", "predicted", _COUNTED),
     "active_parameters": Origin("parameter", "predicted", _COUNTED),
@@ -67,6 +68,7 @@ REASONS: dict[str, str] = {
     "link_rate": "it is not known",
     "bandwidth": "it is not known",
     "copy_bandwidth": "it was not measured",
+    "zero": "the run has no rows with times",
     "present": "it could not be told",
     "fits": "the accelerator's memory is not known",
     "block_tokens": "the blocks do not have the size of the log's form",

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from phasewise.record.judgement import PhaseVerdict, Split
 from phasewise.record.observation import Phase
-from phasewise.record.quantity import Quantity, predicted, reported
+from phasewise.record.quantity import reported
 from phasewise.record.remedies import Remedy
 from phasewise.record.results import Judged, Results, Row, Step
 from phasewise.record.run import Run
+from phasewise.report.json.fixes import fix
 from phasewise.report.json.leaves import Missing, document
-from phasewise.report.view import findings, phases
+from phasewise.report.json.verdict import no_verdict, verdict
+from phasewise.report.view import findings
 from phasewise.report.view import judged as view
-from phasewise.report.view.phases import Yardstick
 
 
 def judged(run: Run) -> dict[str, object]:
@@ -56,7 +57,7 @@ def judged(run: Run) -> dict[str, object]:
             ],
             "checks": said.checks,
             "alarms": found.alarms,
-            "fixes": [_fix(run, fix) for fix in findings.fixes(run)],
+            "fixes": [_fix(run, one) for one in findings.fixes(run)],
             "rejected": findings.rejected(run),
             "fixes_note": findings.note(run),
             "notes": list(view.notes(found)),
@@ -70,34 +71,16 @@ def judged(run: Run) -> dict[str, object]:
 
 
 def _phase(found: Results, name: Phase) -> dict[str, object]:
-    verdict = view.phase(found, name)
-    if verdict is None:
+    seen = view.phase(found, name)
+    if seen is None:
         why = Missing(view.why_not(found, name))
-        keys = ("mfu", "mbu", "yardstick", "bound", "rival", "at_tokens", "step_s", "floor_s", "believed", "row")
-        return {**dict.fromkeys(keys, why), "shares": [], "utilisations": [], "notes": []}
+        return {**no_verdict(why), "row": why}
     index = found.prefill_row if name == "prefill" else found.decode_row
-    return {**_verdict(verdict), "row": found.reported.rows[index].label if index is not None else Missing("none")}
+    return {**_verdict(seen), "row": found.reported.rows[index].label if index is not None else Missing("none")}
 
 
-def _verdict(verdict: PhaseVerdict) -> dict[str, object]:
-    return {
-        "mfu": _utilisation(verdict, "mfu"),
-        "mbu": _utilisation(verdict, "mbu"),
-        "yardstick": verdict.yardstick,
-        "bound": verdict.bound,
-        "rival": verdict.rival or Missing("no other part may be the largest"),
-        "at_tokens": reported(verdict.at_tokens, "token", "prompt length or mean context"),
-        "step_s": verdict.step,
-        "floor_s": verdict.floor or Missing(verdict.why_null),
-        "believed": verdict.believed,
-        "shares": verdict.shares,
-        "utilisations": verdict.utilisations,
-        "notes": verdict.notes,
-    }
-
-
-def _utilisation(verdict: PhaseVerdict, yardstick: Yardstick) -> Quantity | Missing:
-    return phases.utilisation(verdict, yardstick) or Missing(verdict.why_null)
+def _verdict(found: PhaseVerdict) -> dict[str, object]:
+    return verdict(found, reported(found.at_tokens, "token", "prompt length or mean context"))
 
 
 def _split(split: Split) -> dict[str, object]:
@@ -133,22 +116,13 @@ def _row(row: Row, judged_row: Judged) -> dict[str, object]:
     }
 
 
-def _step(row: Row, step: Step | None, verdict: PhaseVerdict | None, name: Phase) -> object:
-    if step is None or verdict is None:
+def _step(row: Row, step: Step | None, seen: PhaseVerdict | None, name: Phase) -> object:
+    if step is None or seen is None:
         return Missing(row.missing.get(name, "the row does not tell it"))
     cached = reported(step.cached, "token", "of the prompt, computed before")
-    return {"tokens": step.tokens, "batch": step.batch, "cached": cached, "at_least": step.least, **_verdict(verdict)}
+    return {"tokens": step.tokens, "batch": step.batch, "cached": cached, "at_least": step.least, **_verdict(seen)}
 
 
-def _fix(run: Run, fix: Remedy) -> dict[str, object]:
-    return {
-        "name": fix.name,
-        "phase": fix.phase,
-        "buys": fix.buys,
-        "saves_s": fix.saves,
-        "saves_share": predicted(fix.saves_share, "1", f"{findings.what(fix)} of the request's time"),
-        "step_before_s": findings.step_before(run, fix),
-        "step_after_s": findings.step_after(fix),
-        "why": fix.why,
-        "verify": fix.verify,
-    }
+def _fix(run: Run, found: Remedy) -> dict[str, object]:
+    of = f"{findings.what(found)} of the request's time"
+    return fix(found, findings.step_before(run, found), findings.step_after(found), share_of=of)

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from phasewise.record.judgement import Judgement, PhaseVerdict, Split
+from phasewise.record.judgement import Judgement, Split
 from phasewise.record.observation import DecodeObservation, Phase, PrefillObservation
 from phasewise.record.quantity import Quantity, measured, reported
 from phasewise.record.remedies import Remedy
 from phasewise.record.run import Run
-from phasewise.report.json import beside, servers
+from phasewise.report.json import beside, power, servers
 from phasewise.report.json.closing import close
+from phasewise.report.json.fixes import fix
 from phasewise.report.json.leaves import Missing, document
 from phasewise.report.json.predicted import sections
-from phasewise.report.view import findings, heading, phases
-from phasewise.report.view.phases import Yardstick
+from phasewise.report.json.verdict import no_verdict, verdict
+from phasewise.report.view import findings, heading
 from phasewise.report.view.request import why_no_split
 
 _CONTEXT = "mean context, by the server's counts"
@@ -36,7 +37,8 @@ def profile(run: Run) -> dict[str, object]:
         "reasoning": servers.reasoning(run),
         **beside.sections(run),
         "checks": seen.checks if seen else (),
-        "fixes": [_fix(run, fix) for fix in findings.fixes(run)],
+        **power.section(run.power),
+        "fixes": [_fix(run, one) for one in findings.fixes(run)],
         "rejected": findings.rejected(run),
         "fixes_note": findings.note(run),
         "alarms": judged.alarms if judged else (),
@@ -143,29 +145,10 @@ def _decode(seen: DecodeObservation | None) -> dict[str, object]:
 
 
 def _judged(run: Run, phase: Phase) -> dict[str, object]:
-    verdict = heading.verdict_of(run, phase)
-    why = Missing(f"{phase} was not {'judged' if heading.measured(run, phase) else 'measured'}")
-    if verdict is None:
-        keys = ("mfu", "mbu", "yardstick", "bound", "rival", "at_tokens", "step_s", "floor_s", "believed")
-        return {**dict.fromkeys(keys, why), "shares": [], "utilisations": [], "notes": []}
-    return {
-        "mfu": _utilisation(verdict, "mfu"),
-        "mbu": _utilisation(verdict, "mbu"),
-        "yardstick": verdict.yardstick,
-        "bound": verdict.bound,
-        "rival": verdict.rival or Missing("no other part may be the largest"),
-        "at_tokens": measured(verdict.at_tokens, "token", "where the step is taken apart"),
-        "step_s": verdict.step,
-        "floor_s": verdict.floor or Missing(verdict.why_null or "no floor was predicted"),
-        "believed": verdict.believed,
-        "shares": verdict.shares,
-        "utilisations": verdict.utilisations,
-        "notes": verdict.notes,
-    }
-
-
-def _utilisation(verdict: PhaseVerdict, yardstick: Yardstick) -> Quantity | Missing:
-    return phases.utilisation(verdict, yardstick) or Missing(verdict.why_null or "not judged")
+    found = heading.verdict_of(run, phase)
+    if found is None:
+        return no_verdict(Missing(f"{phase} was not {'judged' if heading.measured(run, phase) else 'measured'}"))
+    return verdict(found, measured(found.at_tokens, "token", "where the step is taken apart"))
 
 
 def _residual(value: float) -> Quantity:
@@ -179,23 +162,9 @@ def _ci(quantity: Quantity) -> list[Quantity] | Missing:
     return [replace(quantity, value=v, low=None, high=None, source=f"{end} end") for end, v in ends.items()]
 
 
-def _fix(run: Run, fix: Remedy) -> dict[str, object]:
-    return {
-        "name": fix.name,
-        "phase": fix.phase,
-        "buys": fix.buys,
-        "saves_s": fix.saves,
-        "saves_share": Quantity(
-            value=fix.saves_share,
-            unit="1",
-            provenance="predicted",
-            source=f"{findings.what(fix)} of the request's time",
-        ),
-        "step_before_s": findings.step_before(run, fix),
-        "step_after_s": findings.step_after(fix),
-        "why": fix.why,
-        "verify": fix.verify,
-    }
+def _fix(run: Run, found: Remedy) -> dict[str, object]:
+    of = f"{findings.what(found)} of the request's time"
+    return fix(found, findings.step_before(run, found), findings.step_after(found), share_of=of)
 
 
 def _sampling(run: Run) -> dict[str, object] | Missing:

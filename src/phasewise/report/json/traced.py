@@ -18,6 +18,7 @@ from phasewise.record.trace import (
     TracePhase,
     TraceVerdict,
 )
+from phasewise.report.json.fixes import fix
 from phasewise.report.json.leaves import Missing, document
 from phasewise.report.json.traced_fields import fields
 from phasewise.report.view import findings
@@ -57,7 +58,7 @@ def traced(run: Run) -> dict[str, object]:
             "files": whole["files"],
             "devices": whole["devices"],
             "measured": [_ratios(one) for one in found.measured],
-            "fixes": [_fix(run, fix) for fix in findings.fixes(run)],
+            "fixes": [_fix(run, one) for one in findings.fixes(run)],
             "rejected": findings.rejected(run),
             "fixes_note": findings.note(run),
             "model": run.model or Missing("no model is known: give --model"),
@@ -171,18 +172,10 @@ def _ratios(counted: SpeedOfLight | MeasuredKernel) -> dict[str, object]:
     return {**fields(counted, {}), **ratios}
 
 
-def _fix(run: Run, fix: Remedy) -> dict[str, object]:
-    return {
-        "name": fix.name,
-        "phase": fix.phase,
-        "buys": fix.buys,
-        "saves_s": fix.saves,
-        "saves_share": predicted(fix.saves_share, "1", f"{fix.phase}, of {findings.whole(run)}"),
-        "step_before_s": reported(fix.step_before, "s", f"{fix.phase} step"),
-        "step_after_s": predicted(fix.step_after, "s", f"{fix.phase} step after the change"),
-        "why": fix.why,
-        "verify": fix.verify,
-    }
+def _fix(run: Run, found: Remedy) -> dict[str, object]:
+    before = reported(found.step_before, "s", f"{found.phase} step")
+    after = predicted(found.step_after, "s", f"{found.phase} step after the change")
+    return fix(found, before, after, share_of=f"{found.phase}, of {findings.whole(run)}")
 
 
 def _with_timeline(tree: dict[str, object], found: Traced) -> dict[str, object]:

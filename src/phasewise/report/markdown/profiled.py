@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from phasewise.record.observation import Phase
 from phasewise.record.run import Run
+from phasewise.report.markdown import power
 from phasewise.report.markdown.layout import bars, fixes, folded, legend, lines, notice, safe, table, titled
 from phasewise.report.view import beside, findings, heading, phases, request, words
 from phasewise.report.view.heading import PHASES
@@ -30,6 +31,7 @@ def _blocks(run: Run) -> Iterator[str]:
     yield table(findings.checks(run))
     yield "### What to change first"
     yield from fixes(run)
+    yield from power.section(run)
     yield folded("How every number was obtained", [legend(), *(titled(table) for table in sources(run))])
     yield "### Recap"
     yield table(recap(run))

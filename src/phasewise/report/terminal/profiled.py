@@ -13,7 +13,7 @@ from phasewise.record.observation import Phase
 from phasewise.record.remedies import Remedy
 from phasewise.record.run import PAGE, Run
 from phasewise.report.terminal.layout import Bars, Grid, bullets, indented, section, sentence
-from phasewise.report.view import beside, findings, heading, phases, request, words
+from phasewise.report.view import beside, findings, heading, phases, power, request, words
 from phasewise.report.view.heading import PHASES, Notice
 from phasewise.report.view.recap import recap
 from phasewise.report.view.sources import sources, summary
@@ -34,6 +34,7 @@ def profile(run: Run, saved: Path | None = None, *, full: bool = False) -> Rende
         *(section(_title(run, phase), *_phase(run, phase, full)) for phase in PHASES),
         section(f"Checks: {findings.tally(run)}", *checks(run, full)),
         section("What to change first", *fixes(run, full)),
+        *([section("Power", *_power(run))] if run.power and run.power.phases else []),
         section("How every number was obtained", *(_sources(run) if full else _summary(run)), *kept(saved, full)),
         section("Recap", Grid(recap(run))),
     )
@@ -58,6 +59,12 @@ def _request(run: Run) -> Iterator[RenderableType]:
     mix = request.mix(run)
     if mix is not None:
         yield Group(Text(""), Grid(mix))
+
+
+def _power(run: Run) -> Iterator[RenderableType]:
+    assert run.power is not None
+    yield Grid(power.phases(run.power))
+    yield bullets((power.headline(run), *power.facts(run)))
 
 
 def _title(run: Run, phase: Phase) -> str:

@@ -95,7 +95,8 @@ def _said(check: Check) -> str:
 
 
 def _anything(run: Run) -> bool:
-    return any(measured(run, phase) for phase in PHASES) or (run.sweep is not None and run.sweep.measured)
+    swept = run.sweep is not None and run.sweep.measured
+    return any(measured(run, phase) for phase in PHASES) or swept or run.power_sweep is not None
 
 
 def _disbelieved(run: Run) -> list[Notice]:

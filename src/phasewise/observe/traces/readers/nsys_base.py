@@ -8,17 +8,16 @@ Values are checked where they are read: SQLite stores any type in any column.
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any
-from urllib.parse import quote
 
 import numpy as np
 
 from phasewise.errors import InputError
 from phasewise.observe.traces.events import Fault, Ints
+from phasewise.observe.traces.readers.sqlite import DAMAGE, connected, quoted, tables_of
 
 STRETCH = 1 << 16
 """Rows that one query hands over."""
@@ -27,9 +26,6 @@ TIME_LIMIT = 2**61
 """73 years in ns: no time of a recording, and far enough from overflow to add and subtract."""
 
 _LARGEST = 2**63 - 1
-
-DAMAGE = (sqlite3.Error, OverflowError, UnicodeDecodeError)
-"""What SQLite raises for a damaged file; the last when its own message quotes the file."""
 
 Advance = Callable[[float], None]
 """Hears the fraction of a table that is read."""
@@ -52,29 +48,19 @@ class Base:
         self.faults: list[Fault] = []
         self._stopped = False
         self._counts: dict[str, int] = {}
-        self._connection = _connect(path)
+        self._connection = connected(path)
         try:
-            self.tables = self._tables()
+            self.tables = tables_of(self._connection)
         except DAMAGE as error:
             self._connection.close()
             # SQLite opens no file that is shorter than its header says, unless its schema may be repaired.
-            self._connection = _connect(path, "PRAGMA writable_schema = ON")
+            self._connection = connected(path, "PRAGMA writable_schema = ON")
             try:
-                self.tables = self._tables()
+                self.tables = tables_of(self._connection)
             except DAMAGE:
                 self._connection.close()
                 raise InputError(f"{name} is a damaged SQLite file ({error}): export it again.") from None
             self.faults.append(Fault("truncated", f"{name} is cut off or damaged ({error}): what is left was read."))
-
-    def _tables(self) -> dict[str, frozenset[str]]:
-        found = self._connection.execute("SELECT name, sql FROM sqlite_master WHERE type = 'table'").fetchall()
-        return {
-            str(table): frozenset(
-                str(row[1]) for row in self._connection.execute(f"PRAGMA table_info({quoted(str(table))})")
-            )
-            for table, sql in found
-            if not str(sql).upper().startswith("CREATE VIRTUAL")
-        }
 
     def __enter__(self) -> Base:
         return self
@@ -187,18 +173,3 @@ class Base:
             rows, _ = self._rows(f"SELECT {', '.join(f'CAST({value} AS INTEGER)' for value in values)} {of}")
             found = np.array(rows, np.int64).reshape(-1, len(values))
         return np.ascontiguousarray(found.T, np.int64)
-
-
-def _connect(path: Path, *pragmas: str) -> sqlite3.Connection:
-    """Read-only and immutable; functions of the schema's own (views, generated columns) may do nothing unsafe."""
-    uri = f"file:{quote(str(path.absolute()))}?mode=ro&immutable=1"
-    connection = sqlite3.connect(uri, uri=True, check_same_thread=False, isolation_level=None)
-    connection.text_factory = lambda raw: raw.decode("utf-8", "replace")
-    for pragma in ("PRAGMA trusted_schema = OFF", "PRAGMA query_only = ON", *pragmas):
-        connection.execute(pragma)
-    return connection
-
-
-def quoted(name: str) -> str:
-    """A name as SQL."""
-    return '"' + name.replace('"', '""') + '"'

@@ -39,8 +39,8 @@ _WORDS = re.compile(r"step|prefill|decod|extend|execut|forward|generat|iter|batc
 class Ranges(NamedTuple):
     """What the table holds, before its ids are those of the trace.
 
-    Columns ``start``, ``end`` (before its start: never closed), ``thread`` and ``ended`` (serialised ids), ``name`` and
-    ``shape`` (indices; shape may be -1), ``operator`` (1 or 0). ``note`` says what was left out on purpose, "" nothing.
+    Columns ``start``, ``end`` (before its start: never closed), ``thread`` (a serialised id), ``name`` and ``shape``
+    (indices; shape may be -1), ``operator`` (1 or 0). ``note`` says what was left out on purpose, "" nothing.
     """
 
     columns: dict[str, Ints]
@@ -57,8 +57,8 @@ def read(base: Base, advance: Advance) -> Ranges:
     if base.has(NVTX, "start", "end"):
         flood = _flood(base)
         where = " AND ".join((_kept(base, flood), _of_ranges(base)))
-        ids = ", ".join(base.value(NVTX, column, NOT_SAID) for column in ("globalTid", "endGlobalTid"))
-        chosen = f'"start", "end", {ids}, {_text(base)}, {base.value(NVTX, "textId", NOT_SAID)}'
+        thread = base.value(NVTX, "globalTid", NOT_SAID)
+        chosen = f'"start", "end", {thread}, {_text(base)}, {base.value(NVTX, "textId", NOT_SAID)}'
         for stretch in base.stretches(NVTX, advance):
             rows = base.rows(f"SELECT {chosen} FROM {NVTX} WHERE {stretch} AND {where}")
             parts.append(_columns(_explained(base, rows), names, shapes))
@@ -82,12 +82,11 @@ def placed(ranges: Ranges, names: Names, threads: Threads, last: int) -> tuple[B
         "thread": threads(found["thread"]),
     }
     operator = found["operator"] == 1
-    bands = {**columns, "end_thread": threads(np.where(found["ended"] > 0, found["ended"], found["thread"]))}
     ops = {**columns, "shape": found["shape"]}
     count = int(np.count_nonzero(still))
     what = f"{count} NVTX ranges were still open when the recording ended: they are closed at its end."
     return (
-        table(Bands, {key: column[~operator] for key, column in bands.items()}),
+        table(Bands, {key: column[~operator] for key, column in columns.items()}),
         table(Ops, {key: column[operator] for key, column in ops.items()}),
         (Fault("missing", what),) if count else (),
     )
@@ -101,32 +100,32 @@ def _of_ranges(base: Base) -> str:
     return _RANGES if base.has(NVTX, "eventType") else "1"
 
 
-def _explained(base: Base, rows: Sequence[tuple[Any, ...]]) -> list[tuple[int, int, int, int, str]]:
-    """``start, end, thread, ended, text`` of the rows with sound times; registered texts looked up."""
-    known = strings(base, {row[5] for row in rows if row[4] is None})
-    sound: list[tuple[int, int, int, int, str]] = []
-    for start, end, thread, ended, text, text_id in rows:
+def _explained(base: Base, rows: Sequence[tuple[Any, ...]]) -> list[tuple[int, int, int, str]]:
+    """``start, end, thread, text`` of the rows with sound times; registered texts looked up."""
+    known = strings(base, {row[4] for row in rows if row[3] is None})
+    sound: list[tuple[int, int, int, str]] = []
+    for start, end, thread, text, text_id in rows:
         # A range that is still open has no end; old exports write 0.
         end = _OPEN if end is None or (end == 0 and start != 0) else end
         if not isinstance(start, int) or not isinstance(end, int) or not -TIME_LIMIT < start <= TIME_LIMIT:
             continue
         if end == _OPEN or start <= end <= TIME_LIMIT:
             words = known.get(text_id, "(unnamed)") if text is None else str(text)
-            sound.append((start, end, int(thread), int(ended), words))
+            sound.append((start, end, int(thread), words))
     if lost := len(rows) - len(sound):
         base.faults.append(Fault("damaged", f"{lost} NVTX ranges have no sound times: left out."))
     return sound
 
 
-def _columns(rows: Sequence[tuple[int, int, int, int, str]], names: Names, shapes: Names) -> dict[str, Ints]:
-    numbers = np.array([row[:4] for row in rows], np.int64).reshape(-1, 4)
+def _columns(rows: Sequence[tuple[int, int, int, str]], names: Names, shapes: Names) -> dict[str, Ints]:
+    numbers = np.array([row[:3] for row in rows], np.int64).reshape(-1, 3)
     told = []
     for *_, text in rows:
         plain = _TAIL.sub("", text)
         operator = plain != text and _OPERATOR.match(plain) is not None
         sizes = _SIZES.search(text) if operator else None
         told.append((names(plain), shapes(sizes[1]) if sizes else NOT_SAID, int(operator)))
-    keys = ("start", "end", "thread", "ended", "name", "shape", "operator")
+    keys = ("start", "end", "thread", "name", "shape", "operator")
     return dict(zip(keys, np.hstack((numbers, np.array(told, np.int64).reshape(-1, 3))).T, strict=True))
 
 

@@ -40,12 +40,7 @@ def read(opened: Opened, progress: Progress) -> Trace:
             f"{opened.name} is an Nsight Systems report, which only nsys opens, and there is none on the PATH: run "
             f"`{_command(opened.path)}` where it is installed and name the .sqlite file."
         )
-    with tempfile.TemporaryDirectory(prefix="phasewise-") as folder:
-        report = opened.path
-        if opened.packed:
-            report = Path(folder, "report.nsys-rep")
-            with report.open("wb") as file:
-                file.writelines(opened.blocks())
+    with tempfile.TemporaryDirectory(prefix="phasewise-") as folder, opened.on_disk("report.nsys-rep") as report:
         export = Path(folder, "export.sqlite")
         progress("nsys export", 0.0)
         _export(nsys, report, export, opened.name)

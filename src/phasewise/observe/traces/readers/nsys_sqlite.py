@@ -7,10 +7,7 @@ read-only and immutable: nothing is written to it or beside it.
 
 from __future__ import annotations
 
-import tempfile
-from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -24,10 +21,10 @@ from phasewise.observe.traces.readers import Progress, nsys_device, nsys_ranges,
 from phasewise.observe.traces.readers.nsys_base import Base
 from phasewise.observe.traces.readers.nsys_names import Threads
 from phasewise.observe.traces.readers.nsys_ranges import Ranges
+from phasewise.observe.traces.readers.sqlite import MAGIC, unfinished
 
 FORM = "Nsight Systems SQLite (nsys export --type sqlite)"
 
-MAGIC = b"SQLite format 3\0"
 _KNOWN = (*nsys_device.CUDA, nsys_ranges.NVTX, nsys_target.METRICS)
 
 
@@ -38,7 +35,7 @@ def sniff(opened: Opened) -> bool:
 
 def read(opened: Opened, progress: Progress) -> Trace:
     """Everything that a step, a phase or a bound can be told from."""
-    with _unpacked(opened) as path:
+    with opened.on_disk("export.sqlite") as path:
         return read_path(path, opened.name, progress, _beside(opened, path))
 
 
@@ -56,33 +53,18 @@ def read_path(path: Path, name: str, progress: Progress, faults: tuple[Fault, ..
             other.stop()
 
 
-@contextmanager
-def _unpacked(opened: Opened) -> Iterator[Path]:
-    if not opened.packed:
-        yield opened.path
-        return
-    with tempfile.TemporaryDirectory(prefix="phasewise-") as folder:
-        path = Path(folder, "export.sqlite")
-        with path.open("wb") as file:
-            for block in opened.blocks():
-                file.write(block)
-        yield path
-
-
 def _beside(opened: Opened, path: Path) -> tuple[Fault, ...]:
     faults: list[Fault] = []
     if opened.truncated:
         faults.append(Fault("truncated", f"{opened.name}: {opened.truncated}; what came before it was read."))
-    for suffix in ("-wal", "-journal"):
-        beside = path.with_name(path.name + suffix)
-        if beside.is_file() and beside.stat().st_size:
-            faults.append(
-                Fault(
-                    "damaged",
-                    f"{beside.name} lies beside it: a program that wrote to {path.name} was not done, and what is in"
-                    " there was not read. Export the report again with nsys export.",
-                )
-            )
+    faults += [
+        Fault(
+            "damaged",
+            f"{beside.name} lies beside it: a program that wrote to {path.name} was not done, and what is in there was"
+            " not read. Export the report again with nsys export.",
+        )
+        for beside in unfinished(path)
+    ]
     return tuple(faults)
 
 

@@ -1,4 +1,4 @@
-"""What the readers of AMD's profilers share: what a HIP call did, which way a copy went, how rows become a trace.
+"""What the readers of AMD's profilers share: how rows become a trace.
 
 Their clock is the host's, in ns since it was booted: the origin is 0 and the files of one machine agree on it.
 """
@@ -19,48 +19,18 @@ from phasewise.observe.traces.events import (
     NOT_SAID,
     Bands,
     Copies,
-    CopyKind,
     Counters,
     Fault,
     Kernels,
     Launches,
-    LaunchKind,
     Ops,
     Source,
     Thread,
     Totals,
     Trace,
 )
+from phasewise.observe.traces.readers.calls import call_kind
 from phasewise.observe.traces.tables import Names, empty, rows, table
-
-_CALLS = (
-    (re.compile(r"GraphLaunch"), LaunchKind.GRAPH),
-    (re.compile(r"Launch\w*Kernel|LaunchKernel"), LaunchKind.KERNEL),
-    (re.compile(r"^(?:hip|cuda|cu)(?:Drv)?Mem(?:cpy|set)"), LaunchKind.COPY),
-    (re.compile(r"Synchronize"), LaunchKind.SYNC),
-    (re.compile(r"(?:Begin|End)Capture|GraphInstantiate"), LaunchKind.CAPTURE),
-)
-_WAYS = (
-    ("HOSTTODEVICE", CopyKind.HOST_TO_DEVICE),
-    ("DEVICETOHOST", CopyKind.DEVICE_TO_HOST),
-    ("DEVICETODEVICE", CopyKind.DEVICE_TO_DEVICE),
-    ("PEER", CopyKind.PEER),
-    ("FILL", CopyKind.SET),
-    ("MEMSET", CopyKind.SET),
-)
-
-
-@lru_cache(maxsize=4096)
-def launch_kind(call: str) -> LaunchKind:
-    """What the HIP, HSA or RCCL function ``call`` does."""
-    return next((kind for pattern, kind in _CALLS if pattern.search(call)), LaunchKind.OTHER)
-
-
-def copy_kind(operation: str) -> CopyKind:
-    """Direction of ``MEMORY_COPY_HOST_TO_DEVICE`` (rocprofv3) or ``CopyHostToDevice`` (rpd)."""
-    said = operation.upper().replace("_", "")
-    return next((kind for words, kind in _WAYS if words in said), CopyKind.OTHER)
-
 
 _CALL = re.compile(r"roctx[A-Z]\w*$")
 """A function of the marker library itself, which names no range."""
@@ -108,7 +78,7 @@ class Gathered:
 
     def calls(self, names: Sequence[str]) -> dict[str, NDArray[np.int32]]:
         """The columns of `Launches` that the function's name tells."""
-        kinds = np.fromiter(map(launch_kind, names), np.int32, len(names))
+        kinds = np.fromiter(map(call_kind, names), np.int32, len(names))
         return {"name": self.named(names), "kind": kinds}
 
     def ranges(self, start: Any, end: Any, thread: Any, names: Sequence[str]) -> None:
@@ -120,7 +90,7 @@ class Gathered:
         sizes = [_SIZES.search(name) for name in names]
         shape = np.array([self.shapes(it[1]) if it else NOT_SAID for it in sizes], np.int64)
         for kind, extra, chosen in (
-            (Bands, {"end_thread": thread}, kept & ~operator),
+            (Bands, {}, kept & ~operator),
             (Ops, {"shape": shape}, kept & operator),
         ):
             self.add(kind, {name: column[chosen] for name, column in (columns | extra).items()})

@@ -6,23 +6,19 @@ Both name their tables ``rocpd_...``. rocpd appends an id per process and knows 
 
 from __future__ import annotations
 
-import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
-
 from phasewise.observe.traces.events import Fault, Source, Trace
 from phasewise.observe.traces.opened import Opened
 from phasewise.observe.traces.readers import Progress, rocpd_tables, rpd_tables
 from phasewise.observe.traces.readers.rocm import Gathered
 from phasewise.observe.traces.readers.rocpd_base import Base
+from phasewise.observe.traces.readers.sqlite import MAGIC, unfinished
 
 FORM = "rocpd SQLite"
 
 
 def sniff(opened: Opened) -> bool:
     """SQLite with a table of theirs; the schema is in the first pages."""
-    return opened.head.startswith(b"SQLite format 3\0") and b"rocpd_" in opened.head
+    return opened.head.startswith(MAGIC) and b"rocpd_" in opened.head
 
 
 def read(opened: Opened, progress: Progress) -> Trace:
@@ -31,7 +27,7 @@ def read(opened: Opened, progress: Progress) -> Trace:
     Raises:
         InputError: it cannot be opened, or none of it can be used.
     """
-    with _unpacked(opened) as path:
+    with opened.on_disk("rocpd.db") as path:
         base = Base(path, opened.name)
         try:
             return _trace(opened, base, progress)
@@ -46,27 +42,9 @@ def _trace(opened: Opened, base: Base, progress: Progress) -> Trace:
     faults = [*base.faults]
     if opened.truncated:
         faults.append(Fault("truncated", f"{opened.truncated}; what came before it is used."))
-    if any(path.stat().st_size for path in _journals(opened.path)):
+    if unfinished(opened.path):
         faults.append(
             Fault("damaged", "A journal lies beside it: its writer was not done, what is in there is unread.")
         )
     source = Source(opened.name, layout.FORM, devices=devices, faults=tuple(faults))
     return got.trace(source, "record it again with rocprofv3 --kernel-trace")
-
-
-def _journals(path: Path) -> list[Path]:
-    beside = (path.with_name(path.name + suffix) for suffix in ("-wal", "-journal"))
-    return [file for file in beside if file.is_file()]
-
-
-@contextmanager
-def _unpacked(opened: Opened) -> Iterator[Path]:
-    if not opened.packed:
-        yield opened.path
-        return
-    with tempfile.TemporaryDirectory(prefix="phasewise-") as folder:
-        path = Path(folder, "rocpd.db")
-        with path.open("wb") as file:
-            for block in opened.blocks():
-                file.write(block)
-        yield path

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 import numpy as np
 from numpy.typing import NDArray
 
 from phasewise.errors import InputError
 from phasewise.observe.traces.events import NOT_SAID, Fault
+from phasewise.observe.traces.readers.sqlite import DAMAGE, connected, tables_of
 
 _BATCH = 20_000
 """Rows that are fetched at a time."""
-
-_DAMAGE = (sqlite3.Error, OverflowError, UnicodeDecodeError)
-"""What a damaged file makes sqlite3 raise; the last one for names that are no text."""
 
 _LARGEST = 2**62
 """No time or id is larger: room to add and subtract."""
@@ -30,18 +26,11 @@ class Base:
     def __init__(self, path: Path, name: str) -> None:
         self.name = name
         self.faults: list[Fault] = []
-        self._connection = sqlite3.connect(f"file:{quote(str(path.absolute()))}?mode=ro&immutable=1", uri=True)
-        self._connection.text_factory = lambda raw: raw.decode("utf-8", "replace")
+        self._connection = connected(path)
         try:
-            self._connection.execute("PRAGMA trusted_schema = OFF")
-            self._connection.execute("PRAGMA query_only = ON")
-            found = self._connection.execute("SELECT name, sql FROM sqlite_master WHERE type = 'table'").fetchall()
-            self.tables = {
-                table: frozenset(row[1] for row in self._connection.execute(f'PRAGMA table_info("{table}")'))
-                for table, sql in found
-                if '"' not in table and not str(sql).upper().startswith("CREATE VIRTUAL")
-            }
-        except _DAMAGE as error:
+            # A table with a quote in its name is nobody's: what reads them writes names as they are.
+            self.tables = {table: held for table, held in tables_of(self._connection).items() if '"' not in table}
+        except DAMAGE as error:
             self.close()
             raise InputError(f"{name} is a damaged SQLite file ({error}): record or copy it again.") from None
 
@@ -59,7 +48,7 @@ class Base:
             cursor = self._connection.execute(sql)
             while batch := cursor.fetchmany(_BATCH):
                 yield batch
-        except _DAMAGE as error:
+        except DAMAGE as error:
             self.faults.append(Fault("damaged", f"A part of it cannot be read ({error}); copy or record it again."))
 
     def pairs(self, sql: str) -> dict[Any, Any]:

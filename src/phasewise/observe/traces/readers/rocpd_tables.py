@@ -16,7 +16,8 @@ import numpy as np
 
 from phasewise.observe.traces.events import NOT_SAID, Copies, Device, Kernels, Launches
 from phasewise.observe.traces.readers import Progress
-from phasewise.observe.traces.readers.rocm import Gathered, blocks, copy_kind
+from phasewise.observe.traces.readers.calls import copy_kind
+from phasewise.observe.traces.readers.rocm import Gathered, blocks
 from phasewise.observe.traces.readers.rocpd_base import Base, ints
 
 FORM = "rocpd SQLite"

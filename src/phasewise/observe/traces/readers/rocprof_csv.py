@@ -28,8 +28,9 @@ from phasewise.observe.traces.events import (
 )
 from phasewise.observe.traces.opened import Opened
 from phasewise.observe.traces.readers import Progress
+from phasewise.observe.traces.readers.calls import copy_kind
 from phasewise.observe.traces.readers.csv_text import Rows, head, header, lines
-from phasewise.observe.traces.readers.rocm import Gathered, blocks, copy_kind
+from phasewise.observe.traces.readers.rocm import Gathered, blocks
 
 FORM = "rocprof CSV"
 

@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phasewise.observe.traces.events import NOT_SAID, Copies, Kernels, Launches
-from phasewise.observe.traces.readers.rocm import Gathered, blocks, copy_kind
+from phasewise.observe.traces.readers.calls import copy_kind
+from phasewise.observe.traces.readers.rocm import Gathered, blocks
 
 
 class Handle(msgspec.Struct, gc=False, frozen=True):

@@ -21,7 +21,7 @@ from phasewise.observe.traces.events import (
     Thread,
     Trace,
 )
-from phasewise.observe.traces.readers.kineto.calls import call_kind, copy_kind
+from phasewise.observe.traces.readers.calls import call_kind, copy_kind
 from phasewise.observe.traces.readers.kineto.event import CATEGORIES, EXACT_BELOW, Args, Event, nanoseconds
 from phasewise.observe.traces.tables import Names, empty, table
 
@@ -146,8 +146,7 @@ class Columns:
         }
 
     def _bands(self, events: list[Event], _: list[Args]) -> _Columns:
-        thread = self._thread(events)
-        return {"name": self._name(events), "thread": thread, "end_thread": thread}
+        return {"name": self._name(events), "thread": self._thread(events)}
 
     def _ops(self, events: list[Event], args: list[Args]) -> _Columns:
         telling = _each(self._telling, _tells, events)

@@ -119,7 +119,9 @@ def nanoseconds(times: Sequence[Any]) -> Ints:
         return np.array([_exact(time) for time in times], dtype=np.int64)
     values = np.array(times, dtype=np.float64)
     good = np.abs(values) < LATEST
-    return np.where(good, np.rint(np.where(good, values, 0.0) * 1000), BAD).astype(np.int64)
+    # Whole and fraction apart: the product of the two at once has no bit left for a nanosecond.
+    fraction, whole = np.modf(np.where(good, values, 0.0))
+    return np.where(good, whole.astype(np.int64) * 1000 + np.rint(fraction * 1000).astype(np.int64), BAD)
 
 
 def _exact(time: Decimal) -> int:

@@ -1,0 +1,128 @@
+"""`phasewise capture` on the real vLLM CPU engine and on transformers in process, with the real small model."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cli_run import COMMAND, phasewise
+from test_servers_real import free_port, serving
+
+from engines_python import environment, python
+
+ASKED = ("--prompt", "256", "--requests", "3", "--steps", "8", "--budget", "15")
+
+
+def model() -> Path:
+    folder = Path(python()).parents[1] / "smollm2"
+    if not folder.exists():
+        pytest.skip("skipped: no model beside the engines (make engines)")
+    return folder
+
+
+@contextmanager
+def vllm(home: Path, profiler: dict[str, Any] | None, *flags: str) -> Iterator[str]:
+    port = free_port()
+    command = [python(), "-m", "vllm.entrypoints.openai.api_server", "--model", str(model()), "--host", "127.0.0.1"]
+    command += ["--port", str(port), "--served-model-name", "small", "--max-model-len", "2048", "--enforce-eager"]
+    command += ["--enable-prompt-tokens-details", *flags]
+    command += ["--profiler-config", json.dumps(profiler)] if profiler else []
+    quiet = {"HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1", "VLLM_HOST_IP": "127.0.0.1"}
+    with serving(home / "vllm.log", *command, port=port, VLLM_CPU_KVCACHE_SPACE="1", **quiet) as url:
+        yield url
+
+
+def torch_profiler(folder: Path) -> dict[str, Any]:
+    return {"profiler": "torch", "torch_profiler_dir": str(folder), "torch_profiler_with_stack": False}
+
+
+def post(url: str) -> int:
+    with urllib.request.urlopen(urllib.request.Request(url, b"", method="POST"), timeout=120) as answer:
+        return int(answer.status)
+
+
+def clean(one: dict[str, Any]) -> None:
+    """All of its checks passed."""
+    assert {check["name"]: check for check in one["checks"] if check["status"] != "passed"} == {}
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_vllm(tmp_path: Path) -> None:
+    with vllm(tmp_path, torch_profiler(tmp_path / "traces")) as url:
+        done = phasewise("capture", url, *ASKED, "--mix", "--json", cwd=tmp_path, timeout=300)
+        assert done.code == 0, (done.code, done.err, done.out[-2000:])
+        # Found as it was left: a profile can be started, is then somebody's, and goes on after ours was refused.
+        assert post(f"{url}/start_profile") == 200
+        refused = phasewise("capture", url, *ASKED, "--phase", "prefill", cwd=tmp_path, timeout=200)
+        assert refused.code == 3
+        assert "was left alone" in refused.err
+        assert post(f"{url}/stop_profile") == 200
+    document = done.document
+    phases = document["capture"]["phases"]
+    prefill, decode, mixed = phases["prefill"], phases["decode"], phases["mixed"]
+    for one in (prefill, decode, mixed):
+        clean(one)
+    steps = [step for step in document["steps"] if step["rank"] == 0]
+    assert [(step["phase"], step["prefill"]["tokens"], step["decode"]) for step in steps] == [
+        ("prefill", 256, None)
+    ] * 3
+    steps = [step for step in document["steps"] if step["rank"] == 1]
+    assert [(step["phase"], step["prefill"], step["decode"]["tokens"]) for step in steps] == [("decode", None, 1)] * 8
+    for one in (prefill, decode):
+        agrees = abs(one["trace_s"] - one["client_s"]) <= 0.05 * one["client_s"]
+        assert one["agrees"] is agrees
+        assert sum(part["seconds"] for part in one["parts"]) == pytest.approx(one["client_s"])
+    # Of the same steps, in the same recording, both clocks must say the same.
+    assert decode["trace_s"] == pytest.approx(decode["client_profiled_s"], rel=0.05)
+    assert 0.9 * prefill["client_profiled_s"] < prefill["trace_s"] <= prefill["client_profiled_s"]
+    for step in mixed["marked"]:
+        prompts = step["prefill"]["tokens"] if step["prefill"] else 0
+        answers = step["decode"]["tokens"] if step["decode"] else 0
+        assert step["label"] == f"execute_context_{int(prompts > 0)}({prompts})_generation_{answers}({answers})"
+        assert step["phase"] == ("mixed" if prompts and answers else "prefill" if prompts else "decode")
+    assert mixed["steps"]["mixed"] >= 3
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_vllm_whose_profiler_cannot_write(tmp_path: Path) -> None:
+    """Its folder would lie under a file: vLLM stops with HTTP 200 and says why in its log only."""
+    (tmp_path / "file").write_text("no folder")
+    with vllm(tmp_path, torch_profiler(tmp_path / "file" / "traces")) as url:
+        done = phasewise("capture", url, *ASKED, "--phase", "prefill", "--timeout", "5", cwd=tmp_path, timeout=200)
+        assert done.code == 3
+        assert "no trace came into" in done.err
+        assert len(done.err.strip().splitlines()) == 1
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_vllm_without_a_profiler(tmp_path: Path) -> None:
+    with vllm(tmp_path, None) as url:
+        done = phasewise("capture", url, *ASKED, cwd=tmp_path, timeout=200)
+    assert done.code == 2
+    assert "--profiler-config" in done.err
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_transformers_in_process(tmp_path: Path) -> None:
+    lent = tmp_path / "lent"
+    lent.mkdir()
+    command = [python(), *COMMAND[1:], "capture", f"hf:{model()}", "--threads", "1", *ASKED, "--json"]
+    done = subprocess.run(
+        command, env=environment(lent), cwd=tmp_path, capture_output=True, text=True, timeout=250, check=False
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    phases = json.loads(done.stdout)["capture"]["phases"]
+    for one in phases.values():
+        clean(one)
+    assert phases["prefill"]["steps"] == {"prefill": 3}
+    assert phases["decode"]["steps"] == {"decode": 8}

@@ -1,0 +1,182 @@
+"""A captured phase beside the client's times: by hand arithmetic."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from phasewise.isolate.recorded import Sent
+from phasewise.judge.captured import compared, every_rank, passes
+from phasewise.record.observation import (
+    DecodeObservation,
+    Observation,
+    PrefillObservation,
+    PrefillPoint,
+)
+from phasewise.record.quantity import measured
+from phasewise.record.trace import Tokens, TraceFile, TracePhase, TraceStep
+
+
+def step(
+    phase: TracePhase, start: float, *, prompts: int = 0, answers: int = 0, rank: int = 0, **more: Any
+) -> TraceStep:
+    """A step of 8 ms span, 6 ms of which kernels run; their sum is 7 ms."""
+    return TraceStep(
+        rank=rank,
+        label="",
+        phase=phase,
+        evidence=(),
+        confidence=1.0,
+        start_s=start,
+        span_s=more.get("span", 8e-3),
+        gpu_time_s=7e-3,
+        union_s=6e-3,
+        kernels=10,
+        launches=10,
+        graph_launches=0,
+        requests=(prompts > 0) + answers,
+        tokens=more.get("tokens", prompts + answers),
+        prefill=Tokens(requests=1, tokens=prompts) if prompts else None,
+        decode=Tokens(requests=answers, tokens=answers) if answers else None,
+    )
+
+
+def seen(ttft: float, tpot: float) -> Observation:
+    return Observation(
+        prefill=PrefillObservation(
+            points=(PrefillPoint(tokens=100, ttft=measured(ttft, "s", ""), best=ttft, samples=5),), fit=None
+        ),
+        decode=DecodeObservation(
+            points=(), fit=None, tpot=measured(tpot, "s", ""), tpot_context=100.0, tokens_per_chunk=1.0
+        ),
+        checks=(),
+        requests=1,
+        prompt_tokens=0,
+        output_tokens=0,
+        stopped="",
+    )
+
+
+def test_decode_by_hand() -> None:
+    """Steps every 10 ms of 8 ms, 6 ms of kernels; the client saw 10.1 ms then, and 9 ms without the profiler."""
+    steps = [step("decode", 0.01 * at, answers=1) for at in range(8)]
+    one = compared("decode", Sent(requests=1, batch=1, step_s=10.1e-3), steps, seen(0.1, 9e-3))
+    parts = {part.name: part.seconds.value for part in one.parts}
+    assert parts == pytest.approx(
+        {"kernels": 6e-3, "gaps": 2e-3, "between": 2e-3, "front end": 0.1e-3, "profiler": -1.1e-3}
+    )
+    assert one.kernels is not None
+    assert one.kernels.value == pytest.approx(7e-3)
+    assert one.traced is not None
+    assert one.traced.value == pytest.approx(10e-3)
+    assert one.agrees is False
+    assert "+11.1%" in one.text
+    assert "the profiler made a step 1.10 ms slower" in one.text
+    assert all(check.status == "passed" for check in one.checks)
+
+
+def test_prefill_in_chunks_by_hand() -> None:
+    """Two prompts of 100 tokens in chunks of 64 and 36: 8 ms, 1 ms of nothing, 8 ms. The client saw 20 ms."""
+    starts = ((0.0, 64), (9e-3, 36), (0.1, 64), (0.109, 36))
+    steps = [step("prefill", start, prompts=tokens) for start, tokens in starts]
+    one = compared(
+        "prefill",
+        Sent(requests=2, prompt_tokens=(100, 100), cached_tokens=(0, 0), pass_s=20e-3),
+        steps,
+        seen(20e-3, 9e-3),
+    )
+    parts = {part.name: part.seconds.value for part in one.parts}
+    assert parts == pytest.approx(
+        {"kernels": 12e-3, "gaps": 4e-3, "between": 1e-3, "front end": 3e-3, "profiler": 0.0}, abs=1e-12
+    )
+    assert one.traced is not None
+    assert one.traced.value == pytest.approx(17e-3)
+    assert one.agrees is False
+    assert "3.00 ms lie outside of its steps" in one.text
+
+
+def test_a_cached_prompt_is_missed() -> None:
+    sent = Sent(requests=1, prompt_tokens=(100,), cached_tokens=(64,), pass_s=20e-3)
+    one = compared("prefill", sent, [step("prefill", 0.0, prompts=36)], seen(20e-3, 9e-3))
+    failed = {check.name: check.detail for check in one.checks if check.status == "failed"}
+    assert failed.keys() == {"tokens_as_sent", "uncached"}
+    assert "a prefix cache gave some of them" in failed["tokens_as_sent"]
+    assert one.parts == ()
+    assert one.why_null
+
+
+def test_a_step_of_another_phase() -> None:
+    steps = [step("decode", 0.01 * at, answers=1) for at in range(4)] + [step("prefill", 0.1, prompts=9)]
+    one = compared("decode", Sent(requests=1, batch=1, step_s=10e-3), steps, seen(0.1, 9e-3))
+    (check,) = [check for check in one.checks if check.name == "one_phase"]
+    assert check.status == "failed"
+    assert check.voids
+    assert "4 decode, 1 prefill" in check.detail
+
+
+def test_two_requests_where_one_was_sent() -> None:
+    steps = [step("decode", 0.01 * at, answers=1 + at % 2) for at in range(4)]
+    one = compared("decode", Sent(requests=1, batch=1, step_s=10e-3), steps, seen(0.1, 9e-3))
+    (check,) = [check for check in one.checks if check.name == "tokens_as_sent"]
+    assert (check.status, check.voids) == ("failed", True)
+
+
+def test_counts_that_are_not_said_are_not_checked() -> None:
+    bare = [step("prefill", 0.1 * at, tokens=None) for at in range(2)]
+    sent = Sent(requests=2, prompt_tokens=(100, 100), cached_tokens=(None, None), pass_s=20e-3)
+    one = compared("prefill", sent, bare, seen(20e-3, 9e-3))
+    told = {check.name: check.status for check in one.checks}
+    assert told == {"one_phase": "passed", "tokens_as_sent": "not_checked", "uncached": "not_checked"}
+    assert one.parts, "there are as many steps as prompts"
+
+
+def test_not_timed_is_not_zero() -> None:
+    steps = [step("decode", 0.01 * at, answers=1) for at in range(4)]
+    one = compared("decode", Sent(requests=1, batch=1, step_s=10e-3), steps, None)
+    assert (one.client, one.agrees, one.parts) == (None, None, ())
+    assert one.why_null == "the phase was not timed by a client"
+
+
+def test_another_length_than_was_timed_is_not_compared() -> None:
+    sent = Sent(requests=1, prompt_tokens=(200,), cached_tokens=(0,), pass_s=20e-3)
+    one = compared("prefill", sent, [step("prefill", 0.0, prompts=200)], seen(20e-3, 9e-3))
+    assert one.client is None
+
+
+def test_a_mix_whose_label_is_wrong() -> None:
+    steps = [step("decode", 0.0, answers=1), step("decode", 0.01, prompts=100, answers=1)]
+    one = compared("mixed", Sent(requests=1, prompt_tokens=(100,), batch=1), steps, None)
+    (check,) = [check for check in one.checks if check.name == "mix_labelled"]
+    assert check.status == "failed"
+    assert "1 of 2 steps" in check.detail
+
+
+@given(st.lists(st.lists(st.integers(1, 50), min_size=1, max_size=5), min_size=1, max_size=6))
+def test_chunks_are_gathered_by_prompt(chunks: list[list[int]]) -> None:
+    flat = [tokens for prompt in chunks for tokens in prompt]
+    steps = [step("prefill", float(at), prompts=tokens) for at, tokens in enumerate(flat)]
+    found = passes(steps, [sum(prompt) for prompt in chunks])
+    assert [[one.tokens for one in group] for group in found] == chunks
+    assert passes(steps, [sum(prompt) + 1 for prompt in chunks]) == []
+    assert passes(steps[:-1], [sum(prompt) for prompt in chunks]) == []
+
+
+@pytest.mark.parametrize(
+    ("worlds", "stated", "status"),
+    [
+        ((2, 2), None, "passed"),
+        ((2,), None, "failed"),
+        ((None,), 2, "failed"),
+        ((1,), 1, "passed"),
+        ((None,), None, "not_checked"),
+    ],
+)
+def test_every_rank(worlds: tuple[int | None, ...], stated: int | None, status: str) -> None:
+    files = [
+        TraceFile(name="f", form="", rank=at, world=world, engine="", graph_mode="", devices=())
+        for at, world in enumerate(worlds)
+    ]
+    assert every_rank("decode", files, stated).status == status
