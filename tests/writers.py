@@ -11,7 +11,11 @@ import psutil
 
 def writers(pid: int) -> list[psutil.Process]:
     """Those of the command ``pid``."""
-    return [child for child in psutil.Process(pid).children() if "phasewise.isolate.ledger.writer" in child.cmdline()]
+    found = []
+    for child in psutil.Process(pid).children():
+        with contextlib.suppress(psutil.ZombieProcess, psutil.NoSuchProcess):
+            found += [child] * ("phasewise.isolate.ledger.writer" in child.cmdline())
+    return found
 
 
 def wait_for_end(processes: Sequence[psutil.Process], seconds: float = 60.0) -> None:
