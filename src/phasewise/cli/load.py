@@ -96,14 +96,7 @@ def load(
     connections: Annotated[
         int, typer.Option("--connections", min=1, max=60_000, help="Open at once; more requests wait for one.")
     ] = 4096,
-    workers: Annotated[
-        str | None,
-        typer.Option(
-            "--workers",
-            metavar="ray:local[:N]|ray:auto[:N]|ray://HOST:PORT",
-            help="Send from several processes: of this machine, or one on each node of a Ray cluster.",
-        ),
-    ] = None,
+    workers: flags.Workers = None,
     seed: Annotated[
         int, typer.Option("--seed", min=0, help="Of arrivals and lengths; content is new in each run.")
     ] = 0,

@@ -1,4 +1,4 @@
-"""One flat row per request, for the Parquet file of the Run."""
+"""One flat row per request of a profile, for what is joined to it; on disk lies the `ledger`."""
 
 from __future__ import annotations
 

@@ -14,12 +14,14 @@ from phasewise.engines.openai import OpenAIServer
 from phasewise.errors import InputError, Interrupted, UsageError
 from phasewise.isolate.crew.crew import Crew
 from phasewise.isolate.crew.on_ray import Place, require
-from phasewise.isolate.workload import seek, table
-from phasewise.isolate.workload.book import Book
+from phasewise.isolate.ledger import table
+from phasewise.isolate.ledger.book import Book
+from phasewise.isolate.ledger.schema import WARMUP
+from phasewise.isolate.workload import seek
 from phasewise.isolate.workload.figures import figures
 from phasewise.isolate.workload.plan import Bounds, Plan, warmup, within
-from phasewise.isolate.workload.rows import WARMUP
 from phasewise.isolate.workload.worker import Done, Worker
+from phasewise.jobs.begun import UNTOLD
 from phasewise.jobs.crew import crew, served
 from phasewise.jobs.envelope import envelope, identity
 from phasewise.jobs.stopping import Stop, stopping
@@ -173,7 +175,7 @@ class _Run:
             Interrupted: nothing was sent.
         """
         nothing = Load(plan=self.words, sent=0, failed=0, unsent=0, reasons={}, window=None)
-        save(self._record(nothing, "interrupted", "phasewise ended before it could say why"), self.folder)
+        save(self._record(nothing, "interrupted", UNTOLD), self.folder)
         if self.options.warmup:
             first = warmup(self.plan, self.options.warmup)
             self._send(first, WARMUP, self.options.drain_s, "warming up")

@@ -11,8 +11,10 @@ import msgspec
 
 from phasewise.engines.base import Crowdable
 from phasewise.errors import EngineError, Interrupted, Terminated
+from phasewise.isolate.crew.on_ray import Place, require
 from phasewise.isolate.sweep import DEFAULT_BUDGET_S, DEFAULT_MAX_BATCH, DEFAULT_MAX_TOKENS, Sweep
-from phasewise.jobs import rows
+from phasewise.jobs.begun import UNTOLD, begun
+from phasewise.jobs.crew import crew
 from phasewise.jobs.envelope import envelope, identity
 from phasewise.jobs.ground import Ground, what_runs
 from phasewise.jobs.saved import why_not
@@ -23,6 +25,7 @@ from phasewise.judge.swept import beside
 from phasewise.judge.trust import contradictions
 from phasewise.predict.parallel import link
 from phasewise.predict.roofline import roofs
+from phasewise.record.crew import Crew
 from phasewise.record.envelope import Status
 from phasewise.record.run import RUNS, Run, claimed, save
 from phasewise.record.sweep import Swept
@@ -46,6 +49,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     answer: int = 300
     itl_s: float | None = None
     link: str | None = None
+    workers: Place | None = None
     out: Path = RUNS
 
     @property
@@ -70,6 +74,8 @@ class _Measured(NamedTuple):
     status: Status
     reason: str
     exit_code: int
+    no_rows: str
+    crew: Crew | None
 
 
 def sweep(
@@ -84,22 +90,25 @@ def sweep(
         PhasewiseError: before anything was measured.
     """
     started = time.perf_counter()
+    if options.workers is not None:
+        require()
     with claimed(identity(options.target or "embedded"), options.out) as folder:
         try:
-            seen = _measured(options, progress, announce)
+            seen = _measured(options, folder, started, progress, announce)
         except KeyboardInterrupt as stop:
             raise Interrupted("Interrupted: nothing was measured.", stop) from None
         run = _judged(options, seen, started, folder.name)
-        saved = {
-            "run.json": why_not(lambda: save(run, folder)),
-            "requests.parquet": why_not(lambda: rows.write(seen.sweep.rows(), folder / "requests.parquet")),
-        }
+        saved = {"run.json": why_not(lambda: save(run, folder)), "requests.parquet": seen.no_rows}
     unsaved = {name: why for name, why in saved.items() if why}
     return Finished(run=run, folder=folder, exit_code=seen.exit_code or _exit_code(run), unsaved=unsaved)
 
 
 def _measured(
-    options: Options, progress: Callable[[str, float], None], announce: Callable[[tuple[str, ...]], None]
+    options: Options,
+    folder: Path,
+    started: float,
+    progress: Callable[[str, float], None],
+    announce: Callable[[tuple[str, ...]], None],
 ) -> _Measured:
     stated = options.subject.load_model()
     machine = options.subject.load_machine(progress)
@@ -110,20 +119,37 @@ def _measured(
     engine = open_server(options.target, connection)
     try:
         ground = what_runs(options.target, connection, stated, machine, engine, progress)
-        found = Sweep(
-            engine,
-            budget_s=options.budget_s,
-            max_batch=options.most,
-            max_tokens=options.max_tokens,
-            max_prompt=options.max_prompt,
-            limit=_stated_limit(engine),
-            progress=lambda now: progress(now.doing, now.fraction),
-        )
-        announce(found.plan)
-        status, reason, code = _measure(found)
-        return _Measured(found, engine.target, ground, status, reason, code)
+        first = _unfinished(engine.target, started, folder.name)
+        with crew(options.workers, engine, progress) as others, begun(first, folder) as rows:
+            found = Sweep(
+                engine,
+                budget_s=options.budget_s,
+                max_batch=options.most,
+                max_tokens=options.max_tokens,
+                max_prompt=options.max_prompt,
+                limit=_stated_limit(engine),
+                progress=lambda now: progress(now.doing, now.fraction),
+                book=rows.book,
+                sender=others.sender if others else None,
+            )
+            announce((*found.plan, *_shared(options.workers)))
+            status, reason, code = _measure(found)
+            who = others.record() if others else None
+            why = rows.close()
+        if who is not None and who.lost and not code:
+            status, reason, code = "partial", ", ".join(f"worker {one.worker} was lost" for one in who.lost), 3
+        return _Measured(found, engine.target, ground, status, reason, code, why, who)
     finally:
         engine.close()
+
+
+def _shared(workers: Place | None) -> tuple[str, ...]:
+    return (f"Workers ({workers.written}) share every group of requests, and send theirs together.",) if workers else ()
+
+
+def _unfinished(target: Target, started: float, identity: str) -> Run:
+    about = envelope("sweep", target.name, started, status="interrupted", reason=UNTOLD, identity=identity)
+    return Run(envelope=about, target=target, sweep=Swept(plan=(), together=None, surface=None, mix=None))
 
 
 def _measure(found: Sweep) -> tuple[Status, str, int]:
@@ -131,23 +157,18 @@ def _measure(found: Sweep) -> tuple[Status, str, int]:
     try:
         found.run()
     except KeyboardInterrupt as stop:
-        if not _parts(found.swept()):
+        if not found.swept().measured:
             raise
         if isinstance(stop, Terminated):
             return "interrupted", "ended by SIGTERM", 143
         return "interrupted", "interrupted by Ctrl-C", 130
     except EngineError as error:
-        if not _parts(found.swept()):
+        if not found.swept().measured:
             raise
         return "partial", str(error), 3
     if found.swept().surface is None:
         return "partial", f"no batch was held ({found.observation().stopped})", 3
     return "complete", "", 0
-
-
-def _parts(found: Swept) -> list[str]:
-    """What was measured."""
-    return [name for name in ("together", "surface", "mix") if getattr(found, name) is not None]
 
 
 def _stated_limit(engine: Crowdable) -> int | None:
@@ -162,6 +183,7 @@ def _judged(options: Options, seen: _Measured, started: float, identity: str) ->
     swept = beside(seen.sweep.swept(), (model, found[0]) if model and found else None)
     over = link.stated(options.link, machine) if options.link else link.of(machine) if machine else None
     question = Question(options.prompt, options.answer, options.itl_s, model, over)
+    swept = msgspec.structs.replace(swept, plan=(*swept.plan, *_shared(options.workers)), crew=seen.crew)
     observation = seen.sweep.observation()
     if not any(check.voids and check.status == "failed" for check in observation.checks):
         swept = msgspec.structs.replace(swept, advice=advise(swept, question))

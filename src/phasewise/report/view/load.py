@@ -135,7 +135,7 @@ def notices(run: Run) -> tuple[Notice, ...]:
         reason = words.clean(run.envelope.reason).rstrip(".") or "no reason is recorded"
         kept = "what was measured is below" if found.window else "nothing was measured"
         notes.append(Notice(kind="partial", text=f"{run.envelope.status.capitalize()} run: {reason}; {kept}."))
-    notes += crew.notices(found.crew)
+    notes += crew.notices(found.crew, crew.of_load)
     if found.steady is False:
         text = "Not steady: more and more requests were in flight, so the server does not sustain this load, and "
         notes.append(Notice(kind="doubt", text=f"{text}longer runs give worse figures."))
@@ -279,6 +279,11 @@ def facts(found: Load) -> Iterator[str]:
         yield f"{found.unsent:,} requests of the plan were not sent."
     if found.rows:
         yield f"Rows: {words.listed(found.rows)} beside run.json."
+
+
+def workers(found: Load) -> Table:
+    """A row for each worker; none when one process sent alone."""
+    return crew.table(found.crew, "up to " if found.plan.users else "")
 
 
 def moments(found: Load) -> Table:
