@@ -125,6 +125,11 @@ class Sweep:
             stopped="; ".join(self._stopped),
         )
 
+    @property
+    def began(self) -> float:
+        """``perf_counter()`` second from which the times of ``rows()`` count."""
+        return self._crowd.began
+
     def rows(self) -> list[Row]:
         """One row per request, in the order in which they ended."""
         return [_row(stream, self._crowd.began) for stream in self._crowd.streams]

@@ -36,6 +36,10 @@ def clocked(paths: Sequence[Path]) -> tuple[tuple[Run, ...], list[Clocked]]:
     requests: list[Clocked] = []
     for path in dict.fromkeys(path.resolve() for path in paths):  # one that is named twice is no second witness
         run, folder = find(path)
+        if run.load is not None or run.sweep is not None:
+            raise UsageError(
+                f"{folder} holds no phase alone, whose time a clock could slow: name runs of phasewise profile."
+            )
         target = run.target
         machine = run.machine.name if run.machine else ""
         what = (machine, target.engine, target.served_model, target.endpoint) if target else (machine,)

@@ -121,7 +121,7 @@ def _measured(options: Options, beside: Beside, progress: Progress) -> Measured:
         status, reason, code = _measure(isolation, options.phases)
         if status == "complete":
             beside.after()
-        power = beside.power(isolation.rows(), isolation.began, machine)
+        power = beside.power(sampled.of_requests(isolation.rows(), isolation.began), machine)
         return Measured(isolation, engine.target, model, machine, why_null, status, reason, code, power)
     finally:
         engine.close()

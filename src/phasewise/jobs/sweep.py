@@ -12,9 +12,10 @@ import msgspec
 from phasewise.engines.base import Crowdable
 from phasewise.errors import EngineError, Interrupted, Terminated
 from phasewise.isolate.sweep import DEFAULT_BUDGET_S, DEFAULT_MAX_BATCH, DEFAULT_MAX_TOKENS, Sweep
-from phasewise.jobs import rows
+from phasewise.jobs import rows, sampled
 from phasewise.jobs.envelope import envelope, identity
 from phasewise.jobs.ground import Ground, what_runs
+from phasewise.jobs.sampled import Beside
 from phasewise.jobs.saved import why_not
 from phasewise.jobs.subject import Subject
 from phasewise.jobs.target import Connection, is_ours, open_server
@@ -24,6 +25,7 @@ from phasewise.judge.trust import contradictions
 from phasewise.predict.parallel import link
 from phasewise.predict.roofline import roofs
 from phasewise.record.envelope import Status
+from phasewise.record.power import Power
 from phasewise.record.run import RUNS, Run, claimed, save
 from phasewise.record.sweep import Swept
 from phasewise.record.target import Target
@@ -46,6 +48,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     answer: int = 300
     itl_s: float | None = None
     link: str | None = None
+    power: bool = True
+    exporter: str = ""
     out: Path = RUNS
 
     @property
@@ -70,6 +74,7 @@ class _Measured(NamedTuple):
     status: Status
     reason: str
     exit_code: int
+    power: Power
 
 
 def sweep(
@@ -84,22 +89,29 @@ def sweep(
         PhasewiseError: before anything was measured.
     """
     started = time.perf_counter()
-    with claimed(identity(options.target or "embedded"), options.out) as folder:
+    with (
+        claimed(identity(options.target or "embedded"), options.out) as folder,
+        Beside(options.target, options.exporter, wanted=options.power) as reading,
+    ):
         try:
-            seen = _measured(options, progress, announce)
+            seen = _measured(options, reading, progress, announce)
         except KeyboardInterrupt as stop:
             raise Interrupted("Interrupted: nothing was measured.", stop) from None
         run = _judged(options, seen, started, folder.name)
         saved = {
             "run.json": why_not(lambda: save(run, folder)),
             "requests.parquet": why_not(lambda: rows.write(seen.sweep.rows(), folder / "requests.parquet")),
+            sampled.ROWS: why_not(lambda: reading.write(folder, seen.sweep.began)),
         }
     unsaved = {name: why for name, why in saved.items() if why}
     return Finished(run=run, folder=folder, exit_code=seen.exit_code or _exit_code(run), unsaved=unsaved)
 
 
 def _measured(
-    options: Options, progress: Callable[[str, float], None], announce: Callable[[tuple[str, ...]], None]
+    options: Options,
+    reading: Beside,
+    progress: Callable[[str, float], None],
+    announce: Callable[[tuple[str, ...]], None],
 ) -> _Measured:
     stated = options.subject.load_model()
     machine = options.subject.load_machine(progress)
@@ -110,6 +122,7 @@ def _measured(
     engine = open_server(options.target, connection)
     try:
         ground = what_runs(options.target, connection, stated, machine, engine, progress)
+        reading.before()  # the budget runs from the making of the sweep on
         found = Sweep(
             engine,
             budget_s=options.budget_s,
@@ -121,7 +134,10 @@ def _measured(
         )
         announce(found.plan)
         status, reason, code = _measure(found)
-        return _Measured(found, engine.target, ground, status, reason, code)
+        if status == "complete":
+            reading.after()
+        power = reading.power(sampled.of_rows_together(found.rows(), found.began), ground[1])
+        return _Measured(found, engine.target, ground, status, reason, code, power)
     finally:
         engine.close()
 
@@ -164,13 +180,23 @@ def _judged(options: Options, seen: _Measured, started: float, identity: str) ->
     question = Question(options.prompt, options.answer, options.itl_s, model, over)
     swept = msgspec.structs.replace(swept, advice=advise(swept, question))
     about = seen.target
+    observation = seen.sweep.observation()
     return Run(
-        envelope=envelope("sweep", about.name, started, status=seen.status, reason=seen.reason, identity=identity),
+        envelope=envelope(
+            "sweep",
+            about.name,
+            started,
+            status=seen.status,
+            reason=seen.reason,
+            identity=identity,
+            zero=seen.sweep.began,
+        ),
         target=msgspec.structs.replace(about, contradictions=(*about.contradictions, *contradictions(model, about))),
         model=model.facts(", ".join(f"{roof.dtype} ({roof.basis})" for roof in found)) if model else None,
         machine=machine,
-        observation=seen.sweep.observation(),
+        observation=msgspec.structs.replace(observation, checks=(*observation.checks, *seen.power.checks)),
         sweep=swept,
+        power=seen.power,
     )
 
 

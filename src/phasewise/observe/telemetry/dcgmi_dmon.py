@@ -62,9 +62,7 @@ def read(lines: list[str]) -> Rows:
         ticks[index] = ticks.get(index, -1) + 1
         named = _values(dict(zip(names, values, strict=True)))
         if named:
-            rows.append(
-                (Row(when.at if when else float(ticks[index]), index, named), when.clock if when else "none")
-            )
+            rows.append((Row(when.at if when else float(ticks[index]), index, named), when.clock if when else "none"))
     if not any("watts" in row.values or "joules" in row.values for row, _ in rows):
         raise Unusable("holds no power: record it with dcgmi dmon -e 155,156,100,101,150,164,203,112.")
     kept, clock, without = by_one_clock(rows)

@@ -100,7 +100,7 @@ def of_rows(read: Rows, form: str) -> tuple[Series, ...]:
             watts_are=read.watts_are,
             averages_s=read.averages_s,
             counter=read.counter if np.isfinite(columns["joules"]).any() else "",
-            notes=notes,
+            notes=(*read.notes, *notes),
         )
         found.append(Series(device, np.array([row.at for row in own]), **columns))
     return tuple(found)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from phasewise.record.run import Run
+from phasewise.report.markdown import power
 from phasewise.report.markdown.layout import folded, legend, lines, notice, safe, table, titled
 from phasewise.report.view import findings, heading, sweep_tables
 from phasewise.report.view import sweep as view
@@ -32,6 +33,7 @@ def _blocks(run: Run) -> Iterator[str]:
         yield lines(view.mix_facts(found))
         yield folded("Each prompt among decodes", [table(sweep_tables.stalls(found))])
         yield lines(view.advice(one) for one in found.advice)
+    yield from power.section(run)
     yield f"### Checks: {findings.tally(run)}"
     yield table(findings.checks(run))
     yield folded("How every number was obtained", [legend(), *(titled(one) for one in sources(run))])
