@@ -21,6 +21,7 @@ from phasewise.jobs.target import Connection, open_engine
 from phasewise.judge import clock_slope
 from phasewise.judge import power_sweep as judge
 from phasewise.judge.drawn import Beside
+from phasewise.observe.telemetry.series import of_readings
 from phasewise.record.envelope import Status
 from phasewise.record.power_sweep import Held, PowerSweep
 from phasewise.record.run import RUNS, Run, claimed, save
@@ -252,7 +253,8 @@ def _judged(sweep: _Sweep, started: float, folder: str) -> Run:
     uuids = {now.card.uuid for point in sweep.points for now in point.set}
     devices = [i for i, one in enumerate(telemetry.devices) if (one.uuid in uuids if uuids else one.kind == "gpu")]
     beside = Beside(telemetry.readings, devices)
-    caps = judge.compared([power_point.cap(point, beside) for point in sweep.points if point.set])
+    series = [one for one in of_readings(telemetry.devices, telemetry.readings) if one.device.uuid in uuids]
+    caps = judge.compared([power_point.cap(point, beside, series) for point in sweep.points if point.set])
     requests = [one for p in sweep.points for one in power_point.clocked(p.isolation.rows(), p.isolation.began, beside)]
     found = PowerSweep(
         cards=sweep.cards,
