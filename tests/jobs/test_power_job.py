@@ -131,7 +131,7 @@ def _first(run: Run, folder: Path) -> float:
     import duckdb
 
     file = next(one for one in (folder, *folder.iterdir()) if (one / "requests.parquet").exists())
-    (row,) = duckdb.sql(f"SELECT min(sent_at_s) FROM '{file / 'requests.parquet'}'").fetchall()
+    (row,) = duckdb.sql(f"SELECT min(sent_s) FROM '{file / 'requests.parquet'}'").fetchall()
     assert row is not None
     return float(row[0])
 

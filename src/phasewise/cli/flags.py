@@ -58,6 +58,7 @@ Workers = Annotated[
         help="Send from several processes: of this machine, or one on each node of a Ray cluster.",
     ),
 ]
+Power = Annotated[bool, typer.Option("--power/--no-power", help="Read power meanwhile, where it can be read.")]
 Exporter = Annotated[
     str,
     typer.Option(

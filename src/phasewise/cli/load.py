@@ -106,6 +106,8 @@ def load(
     timeout: flags.Timeout = 60.0,
     threads: flags.Threads = None,
     context: flags.Context = 4096,
+    power: flags.Power = True,
+    exporter: flags.Exporter = "",
     out: flags.Out = None,
     as_json: flags.Json = False,
 ) -> int:
@@ -154,6 +156,8 @@ def load(
             served_model=served_model, insecure=insecure, stall_s=timeout, threads=threads, context=context
         ),
         workers=place(workers) if workers is not None else None,
+        power=power,
+        exporter=exporter,
         out=out or RUNS,
     )
     with bar() as progress:

@@ -54,6 +54,8 @@ def sweep(
     timeout: flags.Timeout = 60.0,
     threads: flags.Threads = None,
     context: flags.Context = 2048,
+    power: flags.Power = True,
+    exporter: flags.Exporter = "",
     out: flags.Out = None,
     full: flags.Full = False,
     as_json: flags.Json = False,
@@ -88,6 +90,8 @@ def sweep(
         itl_s=flags.seconds(itl, "--itl") if itl else None,
         link=link,
         workers=place(workers) if workers is not None else None,
+        power=power,
+        exporter=exporter,
         out=out or RUNS,
     )
     with bar() as progress:

@@ -131,6 +131,11 @@ class Sweep:
             stopped="; ".join(self._stopped),
         )
 
+    @property
+    def began(self) -> float:
+        """``perf_counter()`` second from which the times of its rows count."""
+        return self._crowd.began
+
     def _mixed(self) -> str:
         batches = self._mixed_batches()
         if self._surface.observe() is None:

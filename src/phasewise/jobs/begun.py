@@ -12,6 +12,9 @@ from phasewise.isolate.ledger.schema import PARTS
 from phasewise.jobs.saved import why_not
 from phasewise.record.run import Run, save
 
+REQUESTS = "requests.parquet"
+"""File of the requests, in a run's folder."""
+
 UNTOLD = f"phasewise ended before it could say why, and the rows of what it measured are in {PARTS}/"
 """Reason of an interrupted run that nobody closed: it was killed, or is still running."""
 

@@ -13,7 +13,7 @@ from phasewise.errors import EngineError, Interrupted, Terminated
 from phasewise.fix.fix import fix
 from phasewise.isolate.run import Isolation
 from phasewise.jobs import sampled
-from phasewise.jobs.begun import UNTOLD, begun
+from phasewise.jobs.begun import REQUESTS, UNTOLD, begun
 from phasewise.jobs.envelope import envelope, identity
 from phasewise.jobs.ground import what_runs
 from phasewise.jobs.sampled import Beside
@@ -97,7 +97,7 @@ def profile(options: Options, progress: Progress) -> Finished:
         except KeyboardInterrupt as stop:
             raise Interrupted("Interrupted: nothing was measured.", stop) from None
         run = _judged(options, seen, started, folder.name)
-        saved = {"run.json": why_not(lambda: save(run, folder)), "requests.parquet": seen.no_rows}
+        saved = {"run.json": why_not(lambda: save(run, folder)), REQUESTS: seen.no_rows}
         saved[sampled.ROWS] = why_not(lambda: beside.write(folder, seen.isolation.began))
     unsaved = {name: why for name, why in saved.items() if why}
     return Finished(run=run, folder=folder, exit_code=seen.exit_code or _exit_code(run), unsaved=unsaved)
@@ -125,7 +125,7 @@ def _measured(options: Options, folder: Path, started: float, beside: Beside, pr
             if status == "complete":
                 beside.after()
             why = rows.close(isolation.unused())
-        power = beside.power(isolation.rows(), isolation.began, machine)
+        power = beside.power(sampled.of_requests(isolation.rows(), isolation.began), machine)
         return Measured(isolation, engine.target, model, machine, why_null, status, reason, code, power, why)
     finally:
         engine.close()

@@ -13,10 +13,13 @@ from phasewise.engines.base import Crowdable
 from phasewise.errors import EngineError, Interrupted, Terminated
 from phasewise.isolate.crew.on_ray import Place, require
 from phasewise.isolate.sweep import DEFAULT_BUDGET_S, DEFAULT_MAX_BATCH, DEFAULT_MAX_TOKENS, Sweep
-from phasewise.jobs.begun import UNTOLD, begun
+from phasewise.jobs import sampled
+from phasewise.jobs.begun import REQUESTS, UNTOLD, begun
 from phasewise.jobs.crew import crew
 from phasewise.jobs.envelope import envelope, identity
 from phasewise.jobs.ground import Ground, what_runs
+from phasewise.jobs.load_power import of_trial
+from phasewise.jobs.sampled import Beside
 from phasewise.jobs.saved import why_not
 from phasewise.jobs.subject import Subject
 from phasewise.jobs.target import Connection, is_ours, open_server
@@ -27,6 +30,8 @@ from phasewise.predict.parallel import link
 from phasewise.predict.roofline import roofs
 from phasewise.record.crew import Crew
 from phasewise.record.envelope import Status
+from phasewise.record.machine import Machine
+from phasewise.record.power import Power
 from phasewise.record.run import RUNS, Run, claimed, save
 from phasewise.record.sweep import Swept
 from phasewise.record.target import Target
@@ -50,6 +55,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     itl_s: float | None = None
     link: str | None = None
     workers: Place | None = None
+    power: bool = True
+    exporter: str = ""
     out: Path = RUNS
 
     @property
@@ -76,6 +83,7 @@ class _Measured(NamedTuple):
     exit_code: int
     no_rows: str
     crew: Crew | None
+    power: Power
 
 
 def sweep(
@@ -92,13 +100,20 @@ def sweep(
     started = time.perf_counter()
     if options.workers is not None:
         require()
-    with claimed(identity(options.target or "embedded"), options.out) as folder:
+    with (
+        claimed(identity(options.target or "embedded"), options.out) as folder,
+        Beside(options.target, options.exporter, wanted=options.power) as reading,
+    ):
         try:
-            seen = _measured(options, folder, started, progress, announce)
+            seen = _measured(options, folder, started, reading, progress, announce)
         except KeyboardInterrupt as stop:
             raise Interrupted("Interrupted: nothing was measured.", stop) from None
         run = _judged(options, seen, started, folder.name)
-        saved = {"run.json": why_not(lambda: save(run, folder)), "requests.parquet": seen.no_rows}
+        saved = {
+            "run.json": why_not(lambda: save(run, folder)),
+            REQUESTS: seen.no_rows,
+            sampled.ROWS: why_not(lambda: reading.write(folder, seen.sweep.began)),
+        }
     unsaved = {name: why for name, why in saved.items() if why}
     return Finished(run=run, folder=folder, exit_code=seen.exit_code or _exit_code(run), unsaved=unsaved)
 
@@ -107,6 +122,7 @@ def _measured(
     options: Options,
     folder: Path,
     started: float,
+    reading: Beside,
     progress: Callable[[str, float], None],
     announce: Callable[[tuple[str, ...]], None],
 ) -> _Measured:
@@ -121,6 +137,7 @@ def _measured(
         ground = what_runs(options.target, connection, stated, machine, engine, progress)
         first = _unfinished(engine.target, started, folder.name)
         with crew(options.workers, engine, progress) as others, begun(first, folder) as rows:
+            reading.before()  # the budget runs from the making of the sweep on
             found = Sweep(
                 engine,
                 budget_s=options.budget_s,
@@ -134,11 +151,14 @@ def _measured(
             )
             announce((*found.plan, *_shared(options.workers)))
             status, reason, code = _measure(found)
+            if status == "complete":
+                reading.after()
             who = others.record() if others else None
             why = rows.close()
+        power = _power(reading, folder, found.began, why, ground.machine)
         if who is not None and who.lost and not code:
             status, reason, code = "partial", ", ".join(f"worker {one.worker} was lost" for one in who.lost), 3
-        return _Measured(found, engine.target, ground, status, reason, code, why, who)
+        return _Measured(found, engine.target, ground, status, reason, code, why, who, power)
     finally:
         engine.close()
 
@@ -177,6 +197,12 @@ def _stated_limit(engine: Crowdable) -> int | None:
     return int(said) if said.isascii() and said.isdigit() and int(said[:9]) > 0 else None
 
 
+def _power(reading: Beside, folder: Path, began: float, no_rows: str, machine: Machine | None) -> Power:
+    if no_rows:
+        return Power(missing={"run": f"what ran when was not kept ({no_rows})"})
+    return reading.power(of_trial(folder, 0, {0: began}), machine)
+
+
 def _judged(options: Options, seen: _Measured, started: float, identity: str) -> Run:
     model, machine, _ = seen.ground
     found = roofs(model, machine) if model and machine else ()
@@ -189,12 +215,21 @@ def _judged(options: Options, seen: _Measured, started: float, identity: str) ->
         swept = msgspec.structs.replace(swept, advice=advise(swept, question))
     about = seen.target
     return Run(
-        envelope=envelope("sweep", about.name, started, status=seen.status, reason=seen.reason, identity=identity),
+        envelope=envelope(
+            "sweep",
+            about.name,
+            started,
+            status=seen.status,
+            reason=seen.reason,
+            identity=identity,
+            zero=seen.sweep.began,
+        ),
         target=msgspec.structs.replace(about, contradictions=(*about.contradictions, *contradictions(model, about))),
         model=model.facts(", ".join(f"{roof.dtype} ({roof.basis})" for roof in found)) if model else None,
         machine=machine,
-        observation=observation,
+        observation=msgspec.structs.replace(observation, checks=(*observation.checks, *seen.power.checks)),
         sweep=swept,
+        power=seen.power,
     )
 
 

@@ -59,6 +59,7 @@ class Crew:
         self._hired = hired
         self._posts = [Post(number, hand) for number, hand in enumerate(hands)]
         self.lost: list[Lost] = []
+        self.start = 0.0
         for post, version in self._ask_all("version"):
             if version != __version__:
                 raise UsageError(
@@ -95,9 +96,9 @@ class Crew:
             OSError: rows cannot be written.
         """
         shifts = self._ready(plan, trial, drain_s, most)
-        start = time.perf_counter() + LEAD_S
+        self.start = time.perf_counter() + LEAD_S
         for shift in shifts:
-            shift.begin(start)
+            shift.begin(self.start)
         with _stopping(shifts), Book(folder) as book:
             self._gather(shifts, plan, book, stopped, tell)
         for shift in shifts:

@@ -6,7 +6,7 @@ from markupsafe import Markup
 
 from phasewise.record.load import Load
 from phasewise.record.run import Run
-from phasewise.report.html import svg
+from phasewise.report.html import power, svg
 from phasewise.report.html.frame import fill
 from phasewise.report.html.svg import Linear, tag
 from phasewise.report.json.load import load as document
@@ -41,6 +41,7 @@ def render(run: Run) -> str:
         "drawings": [drawing for drawing in drawings if drawing],
         "next_step": view.next_step(found, target),
         "recap": view.recap(found),
+        "power": power.parts(run) if run.power and run.power.phases else None,
     }
     return fill("load.html", document(run), parts)
 

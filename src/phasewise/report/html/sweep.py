@@ -10,7 +10,7 @@ from markupsafe import Markup
 from phasewise.record.run import Run
 from phasewise.record.sweep import Cell as Held
 from phasewise.record.sweep import Surface, Swept
-from phasewise.report.html import svg
+from phasewise.report.html import power, svg
 from phasewise.report.html.frame import fill
 from phasewise.report.html.svg import Linear, Log, tag
 from phasewise.report.json.sweep import sweep as document
@@ -46,6 +46,7 @@ def _frame(run: Run) -> dict[str, Any]:
         "tally": findings.tally(run),
         "sources": sources(run),
         "recap": sweep_tables.recap(run),
+        "power": power.parts(run) if run.power and run.power.phases else None,
     }
 
 

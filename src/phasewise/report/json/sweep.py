@@ -5,6 +5,7 @@ from __future__ import annotations
 from phasewise.record.quantity import Quantity, measured, predicted, reported
 from phasewise.record.run import Run
 from phasewise.record.sweep import Advice, Broken, Cell, Mix, Plane, Stall, Surface, Swept, Together, Traffic
+from phasewise.report.json import power
 from phasewise.report.json.leaves import Missing, document
 from phasewise.report.view import sweep as view
 from phasewise.report.view import sweep_tables
@@ -37,6 +38,7 @@ def sweep(run: Run) -> dict[str, object]:
         "mix": _mix(found.mix) if found and found.mix else _NOT_MEASURED,
         "advice": [_advice(one) for one in (found.advice if found else ())],
         "checks": seen.checks if seen else (),
+        **power.section(run.power),
         "plan": found.plan if found else (),
         "crew": (found.crew if found else None) or Missing("this process sent alone: --workers"),
         "sampling": {

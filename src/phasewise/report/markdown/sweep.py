@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from phasewise.record.run import Run
+from phasewise.report.markdown import power
 from phasewise.report.markdown.layout import folded, legend, lines, notice, safe, table, titled
 from phasewise.report.view import crew, findings, heading, sweep_tables
 from phasewise.report.view import sweep as view
@@ -35,6 +36,7 @@ def _blocks(run: Run) -> Iterator[str]:
     if found is not None and found.crew is not None:
         yield lines(crew.facts(found.crew))
         yield folded("Workers", [table(crew.table(found.crew))])
+    yield from power.section(run)
     yield f"### Checks: {findings.tally(run)}"
     yield table(findings.checks(run))
     yield folded("How every number was obtained", [legend(), *(titled(one) for one in sources(run))])

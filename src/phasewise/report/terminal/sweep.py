@@ -11,7 +11,7 @@ from rich.text import Text
 from phasewise.record.run import Run
 from phasewise.record.sweep import Swept
 from phasewise.report.terminal.layout import Grid, bullets, indented, section, sentence
-from phasewise.report.terminal.profiled import checks, kept, notice
+from phasewise.report.terminal.profiled import checks, drawn, kept, notice
 from phasewise.report.view import crew, findings, heading, sweep_tables, words
 from phasewise.report.view import sweep as view
 from phasewise.report.view.sources import summary
@@ -25,6 +25,7 @@ def sweep(run: Run, folder: Path | None = None, *, full: bool = False) -> Render
         sentence(heading.subject(run), "dim"),
         *(notice(one) for one in view.notices(run)),
         *(_parts(found, full) if found else ()),
+        *drawn(run),
         section(f"Checks: {findings.tally(run)}", *checks(run, full)),
         section("How every number was obtained", bullets([*_plan(found), *summary(run)]), *kept(folder, full)),
         section("Recap", Grid(sweep_tables.recap(run))),

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from phasewise.record.load import Breaks, Goodput, Limits, Load, LoadPlan, Spread
 from phasewise.record.quantity import Quantity
 from phasewise.record.run import Run
-from phasewise.report.view import crew, words
+from phasewise.report.view import crew, power, words
 from phasewise.report.view.heading import PHASES, Notice
 from phasewise.report.view.table import Cell, Table, columns, give, say
 
@@ -139,6 +139,8 @@ def notices(run: Run) -> tuple[Notice, ...]:
     if found.steady is False:
         text = "Not steady: more and more requests were in flight, so the server does not sustain this load, and "
         notes.append(Notice(kind="doubt", text=f"{text}longer runs give worse figures."))
+    if run.power is not None:
+        notes += power.notices(run)
     if found.failed:
         reasons = list(found.reasons.items())
         items = [f"{count:,}: {words.clean(reason)}" for reason, count in reasons[:_MOST_REASONS]]
