@@ -1,4 +1,4 @@
-"""`phasewise profile` on servers that others wrote, with the real small model, held against the servers' own times.
+"""`phasewise profile` and `sweep` on servers that others wrote, with the real small model, beside their own times.
 
 llama.cpp's server always; the vLLM CPU engine and transformers serve where `make engines` has installed them.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -18,6 +19,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pytest
 from cli_run import Done, phasewise
 from test_cli_real import accepted, bundled, independent_server
@@ -116,6 +118,38 @@ def agreeing(document: dict[str, Any], who: str) -> None:
     assert check(document, "timings_agree", "prefill")["status"] == "passed"
 
 
+def swept(url: str, home: Path, *more: str, model: str, budget: str = "45") -> dict[str, Any]:
+    """A sweep up to batch 8."""
+    command = ["sweep", url, "--model", model, "--on", "this", "--budget", budget, "--timeout", "300", "--json"]
+    done = phasewise(*command, "--max-batch", "8", "--max-prompt", "512", *more, cwd=home, timeout=300)
+    assert sound(done), (done.code, done.err, done.out[-3000:])
+    return done.document
+
+
+def held(document: dict[str, Any]) -> None:
+    """Every batch was, and a larger one makes more tokens a second."""
+    assert document["status"] == "complete"
+    cells = {cell["batch"]: cell for cell in document["decode"]["cells"] if cell["prompt_tokens"] < 64}
+    assert {1, 2, 4, 8} <= set(cells)
+    for batch, cell in cells.items():
+        assert (cell["together"], cell["trouble"]) == (batch, "")
+        assert cell["proof"] in ("passed", "not_checked")
+    assert cells[8]["gain"] > 1.5
+    assert document["decode"]["fit"]["base_s"] > 0
+    assert document["mix"]["stalls"]
+
+
+def histograms(url: str) -> dict[str, tuple[float, float]]:
+    """Sum and count of vLLM's own histograms of seconds."""
+    with urllib.request.urlopen(f"{url}/metrics", timeout=10) as page:
+        text = page.read().decode()
+    found = {}
+    for name in ("inter_token_latency_seconds", "time_to_first_token_seconds"):
+        lines = [re.findall(rf"^vllm:{name}_{part}{{.*}} (\S+)$", text, re.MULTILINE) for part in ("sum", "count")]
+        found[name] = (sum(map(float, lines[0])), sum(map(float, lines[1])))
+    return found
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(500)
 def test_llama_cpp(home: Path) -> None:
@@ -138,6 +172,9 @@ def test_vllm(home: Path) -> None:
     quiet = {"HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1", "VLLM_HOST_IP": "127.0.0.1"}
     with serving(home / "vllm.log", *command, port=port, VLLM_CPU_KVCACHE_SPACE="1", **quiet) as url:
         document = profiled(url, home, model=str(MODEL))
+        before = histograms(url)
+        sweep = swept(url, home, "--out", str(home / "vllm"), model=str(MODEL))
+        after = histograms(url)
     assert document["target"]["engine"] == "vLLM"
     assert document["target"]["prompting"] == "token_ids"
     assert document["target"]["contradictions"] == []
@@ -145,19 +182,42 @@ def test_vllm(home: Path) -> None:
     agreeing(document, "vLLM's metrics of the request")
     assert check(document, "uncached", "prefill")["status"] == "passed"
     assert document["server_timings"]["queue_s"] < 0.05, "alone on the server"
+    held(sweep)
+    proofs = [cell["proved_by"] for cell in sweep["decode"]["cells"] if cell["proof"] == "passed"]
+    assert any("running and 0 waiting" in one for one in proofs)
+    assert check(sweep, "server_timings", "decode")["status"] == "passed"
+    # All that it measured, the mix too, against what the server counted: means over the same tokens and prompts.
+    (run,) = (home / "vllm").iterdir()
+    ours = f"""SELECT sum(last_token_s - sent_s - ttft_s), sum(completion_tokens - 1), sum(ttft_s), count(*)
+        FROM '{run}/requests.parquet' WHERE error IS NULL"""
+    seconds, steps, waited, prompts = duckdb.sql(ours).fetchall()[0]
+    itl, ttft = (
+        [now - then for now, then in zip(after[name], before[name], strict=True)]
+        for name in ("inter_token_latency_seconds", "time_to_first_token_seconds")
+    )
+    assert itl[1] >= steps > 500
+    assert ttft[1] >= prompts > 50
+    assert seconds / steps == pytest.approx(itl[0] / itl[1], rel=AGREE)
+    assert waited / prompts == pytest.approx(ttft[0] / ttft[1], rel=AGREE)
+
+
+@contextmanager
+def transformers_serve(home: Path, *more: str) -> Iterator[str]:
+    port = free_port()
+    command = [str(ENGINES / "bin" / "transformers"), "serve", "--host", "127.0.0.1", "--port", str(port)]
+    command += ["--device", "cpu", *more, str(MODEL)]
+    cache = home / "hub"
+    cache.mkdir(exist_ok=True)
+    quiet = {"HF_HUB_OFFLINE": "1", "HF_HUB_CACHE": str(cache), "OMP_NUM_THREADS": "1"}
+    with serving(home / "transformers.log", *command, port=port, **quiet) as url:
+        yield url
 
 
 @needs_engines
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_transformers_serve(home: Path) -> None:
-    port = free_port()
-    command = [str(ENGINES / "bin" / "transformers"), "serve", "--host", "127.0.0.1", "--port", str(port)]
-    command += ["--device", "cpu", str(MODEL)]
-    cache = home / "hub"
-    cache.mkdir()
-    quiet = {"HF_HUB_OFFLINE": "1", "HF_HUB_CACHE": str(cache), "OMP_NUM_THREADS": "1"}
-    with serving(home / "transformers.log", *command, port=port, **quiet) as url:
+    with transformers_serve(home) as url:
         document = profiled(url, home, "--served-model", str(MODEL), model=str(MODEL), budget="60")
     assert document["target"]["engine"] == "transformers serve"
     assert document["target"]["prompting"] == "text"
@@ -165,3 +225,18 @@ def test_transformers_serve(home: Path) -> None:
     assert document["server_timings"] is None
     assert document["reasons"]["server_timings"] == "the server told no times of its own"
     assert check(document, "timings_agree", "run")["status"] == "not_checked"
+
+
+@needs_engines
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_transformers_serve_in_batches(home: Path) -> None:
+    """With continuous batching; it publishes no counters and no times, and the report says so."""
+    batching = ("--continuous-batching", "--cb-num-blocks", "128", "--cb-block-size", "32")
+    with transformers_serve(home, *batching, "--cb-max-batch-tokens", "512") as url:
+        document = swept(url, home, "--served-model", str(MODEL), model=str(MODEL), budget="60")
+    held(document)
+    assert "a token in every step" in document["decode"]["cells"][-1]["proved_by"]
+    for name, phase in (("server_timings", "decode"), ("alone", "run"), ("uncached", "prefill")):
+        assert check(document, name, phase)["status"] == "not_checked"
+    assert "no times of its own" in check(document, "server_timings", "decode")["detail"]

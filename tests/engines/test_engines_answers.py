@@ -13,7 +13,8 @@ from engines_loopback import END, SSE_HEAD, Loopback, Step, chunk, event, page, 
 
 from phasewise.engines import address, answers
 from phasewise.engines.base import Answer, Chunk
-from phasewise.engines.glance import SHOWN, THINKING, UNSAID
+from phasewise.engines.dialect import SHOWN, THINKING
+from phasewise.engines.glance import UNSAID
 from phasewise.engines.wire import Connection
 from phasewise.errors import BrokenStream
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from phasewise.engines.base import Activity
+from phasewise.engines.dialect import SHOWN
 from phasewise.engines.exchange import Arrivals, Exchange
-from phasewise.engines.glance import SHOWN
 from phasewise.isolate.crowd import Look, Stream
 
 

@@ -9,8 +9,8 @@ import pytest
 from isolate_fake import Fake
 
 from phasewise.engines.base import Prompt
+from phasewise.engines.dialect import SHOWN
 from phasewise.engines.exchange import Arrivals, Exchange
-from phasewise.engines.glance import SHOWN
 from phasewise.engines.openai import connect
 from phasewise.engines.simulated import Plan, SimulatedServer
 from phasewise.errors import Unreachable

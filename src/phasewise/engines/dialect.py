@@ -69,7 +69,14 @@ class _Details(msgspec.Struct, frozen=True):
     cached_tokens: Count | None = None
 
 
-class _Delta(msgspec.Struct, frozen=True):
+SHOWN, BLANK, THINKING = 1, 2, 4
+"""Bits of what an event is: it carries text, reasoning or a tool call; it carries a choice without any and without a
+role (a token only if a count proves it); what it carries is reasoning."""
+
+
+class Delta(msgspec.Struct, frozen=True, gc=False):
+    """The part of a chat event that tells whether it is a token."""
+
     role: str | None = None
     content: str | None = None
     refusal: str | None = None
@@ -78,16 +85,33 @@ class _Delta(msgspec.Struct, frozen=True):
     tool_calls: list[msgspec.Raw] | None = None
 
 
-class _Choice(msgspec.Struct, frozen=True):
+_NO_DELTA = Delta()
+
+
+class Choice(msgspec.Struct, frozen=True, gc=False):
+    """The part of a choice that tells whether it is a token."""
+
     text: str | None = None
-    delta: _Delta | None = None
-    message: _Delta | None = None
+    delta: Delta | None = None
+    message: Delta | None = None
     finish_reason: str | None = None
     token_ids: list[int] | None = None
 
+    @property
+    def kind(self) -> int:
+        """Bits of what it is."""
+        if self.text:
+            return SHOWN
+        delta = self.delta or self.message or _NO_DELTA
+        if delta.content or delta.refusal or delta.tool_calls:
+            return SHOWN
+        if delta.reasoning or delta.reasoning_content:
+            return SHOWN | THINKING
+        return BLANK if delta.role is None or self.token_ids else 0
+
 
 class _Body(msgspec.Struct, frozen=True):
-    choices: list[_Choice] | None = None
+    choices: list[Choice] | None = None
     usage: Usage | None = None
     timings: dict[str, Any] | None = None
     metrics: dict[str, Any] | None = None
@@ -101,7 +125,7 @@ class Piece(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         shown: it carries text, reasoning or a tool call.
-        blank: it carries a choice without any of these and without a role: a token only if a count proves it.
+        blank: it carries a choice without any of these, and no role alone: a token only if a count proves it.
         thinking: what it shows is reasoning.
         ids: number of token ids in it, None when it has no such field.
         usage: the server's count so far, or at the end.
@@ -138,13 +162,11 @@ def read(data: bytes, secret: str = "") -> Piece:
     numbers = figures({**(body.timings or {}), **(body.metrics or {}), **(body.stats or {})})
     running = body.usage.completion_tokens if body.usage else numbers.get("predicted_n")
     choice = body.choices[0] if body.choices else None
-    delta = (choice.delta or choice.message or _Delta()) if choice else _Delta()
-    thought = bool(delta.reasoning or delta.reasoning_content)
-    spoken = bool((choice and choice.text) or delta.content or delta.refusal or delta.tool_calls)
+    kind = choice.kind if choice else 0
     return Piece(
-        shown=thought or spoken,
-        blank=choice is not None and not (thought or spoken) and delta.role is None,
-        thinking=thought and not spoken,
+        shown=bool(kind & SHOWN),
+        blank=bool(kind & BLANK),
+        thinking=bool(kind & THINKING),
         ids=None if choice is None or choice.token_ids is None else len(choice.token_ids),
         usage=body.usage,
         running=None if running is None else int(running),

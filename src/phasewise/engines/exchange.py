@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phasewise.engines.base import Answer
-from phasewise.engines.dialect import OPENAI, Wire
-from phasewise.engines.glance import BLANK, SHOWN, THINKING, UNSAID
+from phasewise.engines.dialect import BLANK, OPENAI, SHOWN, THINKING, Wire
+from phasewise.engines.glance import UNSAID
 
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]

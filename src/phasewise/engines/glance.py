@@ -8,34 +8,10 @@ from typing import Any, NamedTuple
 import msgspec
 
 from phasewise.engines import dialect
+from phasewise.engines.dialect import BLANK, SHOWN, THINKING
 from phasewise.engines.text import NOT_JSON
 
-SHOWN, BLANK, THINKING = 1, 2, 4
-"""Bits of an event's ``kind``: it carries text, reasoning or a tool call; it carries a choice without any and without a
-role (a token only if a count proves it); what it carries is reasoning."""
-
 UNSAID = -1
-
-
-class Delta(msgspec.Struct, gc=False):
-    """The part of a chat event that tells whether it is a token."""
-
-    role: str | None = None
-    content: str | None = None
-    refusal: str | None = None
-    reasoning: str | None = None
-    reasoning_content: str | None = None
-    tool_calls: list[msgspec.Raw] | None = None
-
-
-class Choice(msgspec.Struct, gc=False):
-    """The part of a choice that tells whether it is a token."""
-
-    text: str | None = None
-    delta: Delta | None = None
-    message: Delta | None = None
-    finish_reason: str | None = None
-    token_ids: list[int] | None = None
 
 
 class Timings(msgspec.Struct, gc=False):
@@ -47,7 +23,7 @@ class Timings(msgspec.Struct, gc=False):
 class Event(msgspec.Struct, gc=False):
     """One event; what is not named here is skipped without being decoded."""
 
-    choices: list[Choice] | None = None
+    choices: list[dialect.Choice] | None = None
     usage: dialect.Usage | None = None
     timings: Timings | None = None
     metrics: dict[str, msgspec.Raw] | None = None
@@ -71,7 +47,6 @@ class Glance(NamedTuple):
 
 _one = msgspec.json.Decoder(Event)
 _many = msgspec.json.Decoder(list[Event])
-_NO_DELTA = Delta()
 
 
 def glance(events: Sequence[bytes], secret: str = "") -> Glance:
@@ -98,7 +73,7 @@ def glance(events: Sequence[bytes], secret: str = "") -> Glance:
             ids.append(UNSAID)
             continue
         choice = event.choices[0]
-        kinds.append(SHOWN if choice.text else _kind(choice))
+        kinds.append(SHOWN if choice.text else choice.kind)
         ids.append(UNSAID if choice.token_ids is None else len(choice.token_ids))
         if choice.finish_reason is not None:
             finish = choice.finish_reason
@@ -127,15 +102,6 @@ def _running(event: Event) -> int:
     if event.timings is not None and dialect.is_number(event.timings.predicted_n):
         return int(event.timings.predicted_n)
     return UNSAID
-
-
-def _kind(choice: Choice) -> int:
-    delta = choice.delta or choice.message or _NO_DELTA
-    if delta.content or delta.refusal or delta.tool_calls:
-        return SHOWN
-    if delta.reasoning or delta.reasoning_content:
-        return SHOWN | THINKING
-    return 0 if delta.role is not None and not choice.token_ids else BLANK
 
 
 def _decoded(events: Sequence[bytes], secret: str) -> list[Event]:

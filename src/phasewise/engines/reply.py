@@ -43,7 +43,6 @@ class Reply:
         sent_at: right before the first byte of the request was written.
         headers_at: arrival of the read that completed the head.
         stamped: whether times are the kernel's.
-        received: bytes.
     """
 
     def __init__(
@@ -59,7 +58,7 @@ class Reply:
         self._wait_s = wait_s
         self._until = 0.0
         self._number = 0
-        self.received = 0
+        self._received = 0
         self.stamped = False
         self._message = Message(where)
         self._broken: EngineError | None = None
@@ -75,6 +74,11 @@ class Reply:
     def headers(self) -> dict[str, str]:
         """By lower-case name."""
         return self._message.headers
+
+    @property
+    def received(self) -> int:
+        """Bytes so far."""
+        return self._received
 
     @property
     def complete(self) -> bool:
@@ -95,7 +99,7 @@ class Reply:
         while not self._message.has_head:
             at = self._receive()
             if at is None:
-                if self.received:
+                if self._received:
                     raise Unreachable(f"{self._where} broke off inside the head of its answer: look at its log.")
                 raise Silence("end of stream")
             if self._broken is not None and not self._message.has_head:
@@ -126,7 +130,7 @@ class Reply:
                 if not self._message.keep:
                     self._close()
                 return
-            if self.received > limit:
+            if self._received > limit:
                 self._close()
                 raise BrokenStream(f"{self._where} sends an answer without end: this is no answer of a model.")
             at = self._receive()
@@ -141,9 +145,9 @@ class Reply:
         After ``DRAIN_S`` seconds or ``DRAIN_BYTES`` bytes it is closed instead: the answer is here already.
         """
         self._until = time.perf_counter() + DRAIN_S
-        most = self.received + DRAIN_BYTES
+        most = self._received + DRAIN_BYTES
         with contextlib.suppress(EngineError):
-            while not self.complete and self._broken is None and self.received < most:
+            while not self.complete and self._broken is None and self._received < most:
                 # Before the limit, always: at it, _receive gives up.
                 self._socket.settimeout(max(1e-3, self._until - time.perf_counter()))
                 if self._receive() is None:
@@ -170,7 +174,7 @@ class Reply:
         if size == 0:
             return None
         self._number += 1
-        self.received += size
+        self._received += size
         try:
             self._message.feed(self._view[:size])
         except EngineError as error:

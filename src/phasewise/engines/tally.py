@@ -9,8 +9,9 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from phasewise.engines.dialect import BLANK, SHOWN, THINKING
 from phasewise.engines.exchange import Arrivals, Ints, blanks_are, joined
-from phasewise.engines.glance import BLANK, SHOWN, THINKING, UNSAID, Glance
+from phasewise.engines.glance import UNSAID, Glance
 
 
 class Ends(NamedTuple):

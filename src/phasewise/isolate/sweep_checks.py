@@ -159,13 +159,16 @@ def _ended(evidence: Evidence) -> Check | None:
 
 def _server_timings(evidence: Evidence) -> Check | None:
     """Do the server's own times per token agree with ours, over whole answers?"""
+    if not evidence.answers:
+        return None
     pairs = []
     for stream in evidence.answers:
         own = next((stream.exchange.reported[name] for name in OWN_TPOT_MS if name in stream.exchange.reported), None)
         if own and stream.exchange.tpot and (stream.exchange.completion_tokens or 0) > 8:
             pairs.append(stream.exchange.tpot / (own * 1e-3) - 1)
     if not pairs:
-        return None
+        text = "the server told no times of its own to hold ours against"
+        return Check(name="server_timings", phase="decode", status="not_checked", detail=text)
     off = statistics.median(pairs)
     text = f"our time per token is {off:+.1%} off the server's own over {many(len(pairs), 'answer')} (median)"
     if abs(off) > AGREES:

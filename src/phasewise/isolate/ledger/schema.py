@@ -12,8 +12,8 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from phasewise.engines.dialect import SHOWN, THINKING
 from phasewise.engines.exchange import Arrivals, Exchange
-from phasewise.engines.glance import SHOWN, THINKING
 
 WARMUP = -1
 """Trial of requests that no figure uses."""
