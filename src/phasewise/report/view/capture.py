@@ -56,7 +56,9 @@ def notices(run: Run, found: Capture) -> tuple[Notice, ...]:
         reason = words.clean(run.envelope.reason).rstrip(".") or "no reason is recorded"
         told.append(Notice(kind="partial", text=f"{run.envelope.status.capitalize()}: {reason}."))
     if found.proceed:
-        text = "Copy the files and read them:"
+        text = (
+            "Copy the files and read them (SERVER is your name for its machine, FOLDER what its profiler writes into):"
+        )
         told.append(Notice(kind="contradiction", text=text, items=tuple(map(words.clean, found.proceed))))
     told += [Notice(kind="contradiction", text=words.clean(note)) for note in found.notes]
     timed = heading.notices(run) if run.observation is not None else ()
@@ -162,8 +164,11 @@ def _what(one: Captured) -> str:
         tokens = sorted(set(one.prompt_tokens))
         told = f"{tokens[0]:,}" if len(tokens) == 1 else f"{tokens[0]:,} to {tokens[-1]:,}" if tokens else "?"
         return f"{one.requests} prompts of {told} tokens"
-    steps = one.steps.get("decode", 0)
-    return f"{steps} steps of {one.batch} {'request' if one.batch == 1 else 'requests'}"
+    steps = one.steps.get("decode")
+    ranks = sum(file.role == "rank" for file in one.files)
+    many = "" if steps is None else f"{steps // max(1, ranks)} "
+    each = f", on each of {ranks} ranks" if steps is not None and ranks > 1 else ""
+    return f"{many}steps of {one.batch} {'request' if one.batch == 1 else 'requests'}{each}"
 
 
 def _against(one: Captured) -> str:

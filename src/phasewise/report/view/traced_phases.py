@@ -25,6 +25,9 @@ from phasewise.report.view.traced import (
 _PACKED = 0.05
 """Idle part of a phase's span up to which its kernels are called packed."""
 
+APART = "recorded apart, no shares"
+"""In the place of a phase's share: how long each of two recordings is was somebody's choice."""
+
 Row = tuple[str, Callable[[TracedPhase], Cell]]
 
 
@@ -100,6 +103,8 @@ def _gpu_time(one: TracedPhase) -> Cell:
 
 def _owned(found: Traced, one: TracedPhase) -> Cell:
     """Of all kernels, those of no step among them, which are said beside."""
+    if found.recordings:
+        return say(APART)
     total = sum(phase.gpu_time_s for phase in found.phases.values()) + found.outside_s
     if not one.gpu_time_s:
         return say(NOT_MEASURED)
