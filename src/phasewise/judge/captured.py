@@ -68,11 +68,16 @@ def compared(name: CapturedName, sent: Sent, steps: Sequence[TraceStep], seen: O
         traced=traced,
         kernels=reported(times.kernels, "s", "sum of a step's kernels in the trace, median"),
     )
-    if found.client is None or found.slowed is None:
-        return msgspec.structs.replace(found, why_null="the phase was not timed by a client")
-    agrees = abs(times.whole - found.client.value) <= AGREE * found.client.value
-    found = msgspec.structs.replace(found, agrees=agrees, parts=_parts(name, times, found.client, found.slowed))
-    return msgspec.structs.replace(found, text=_text(found, times))
+    by_client, slowed = found.client, found.slowed
+    if by_client is None:
+        return msgspec.structs.replace(found, why_null=_untimed(name, sent, seen))
+    agrees = abs(times.whole - by_client.value) <= AGREE * by_client.value
+    if slowed is None:
+        why = "what the profiler cost is open: no two tokens of a request came one by one while it ran"
+        found = msgspec.structs.replace(found, agrees=agrees, why_null=why)
+    else:
+        found = msgspec.structs.replace(found, agrees=agrees, parts=_parts(name, times, by_client, slowed))
+    return msgspec.structs.replace(found, text=_text(found))
 
 
 def untraced(name: CapturedName, sent: Sent, seen: Observation | None, why: str) -> Captured:
@@ -235,17 +240,27 @@ def _clocked(seconds: float) -> float:
     return seconds if abs(seconds) >= CLOCK_S else 0.0
 
 
-def _text(found: Captured, times: Steps) -> str:
+def _untimed(name: CapturedName, sent: Sent, seen: Observation | None) -> str:
+    """Why no client's time stands beside the trace."""
+    timed = None if seen is None else seen.prefill if name == "prefill" else seen.decode
+    if timed is None:
+        return "the phase was not timed by a client"
+    at = f"{sent.prompt_tokens[0]:,} tokens" if name == "prefill" and sent.prompt_tokens else "what was recorded"
+    return f"no client's time is at {at}: allow more with --budget"
+
+
+def _text(found: Captured) -> str:
     assert found.client is not None
-    assert found.slowed is not None
     assert found.traced is not None
     one = "prompt" if found.name == "prefill" else "step"
     client, traced = found.client.value, found.traced.value
     off = (traced - client) / client
     head = f"a {one} takes {show(client, 's')} by the client and {show(traced, 's')} by the trace ({off:+.1%})"
-    cost, front = found.slowed.value - client, found.slowed.value - traced
     if found.agrees:
         return f"{head}: they agree within {AGREE:.0%}."
+    if found.slowed is None:
+        return f"{head}; {found.why_null}."
+    cost, front = found.slowed.value - client, found.slowed.value - traced
     words = []
     if cost > 0:
         words.append(f"the profiler made a {one} {show(cost, 's')} slower")
@@ -272,20 +287,22 @@ def _alone(name: CapturedName, steps: Sequence[TraceStep]) -> Made:
         return called, "failed", "the trace holds no step"
     counts = Counter(step.phase for step in steps)
     told = ", ".join(f"{count:,} {phase}" for phase, count in counts.most_common())
+    ranks = len({step.rank for step in steps})
+    many = f"{len(steps)} steps{f' of {ranks} ranks' if ranks > 1 else ''}"
     if name == "mixed":
         wrong = [step for step in steps if step.phase != _by_counts(step)]
         if wrong:
-            return called, "failed", f"{len(wrong)} of {len(steps)} steps are not what their counts say"
+            return called, "failed", f"{len(wrong)} of {many} are not what their counts say"
         if not counts["mixed"]:
             alone = (
                 "no step held both phases, so what a mixed one costs is open: chunked prefill is off, or the prompts"
             )
-            return called, "not_checked", f"steps: {told}; {alone} waited"
-        return called, "passed", f"steps: {told}"
+            return called, "not_checked", f"{many}: {told}; {alone} waited"
+        return called, "passed", f"{many}: {told}"
     other = len(steps) - counts[name]
     if other:
-        return called, "failed", f"{other} of {len(steps)} steps are of another phase: {told}"
-    return called, "passed", f"all {len(steps)} steps are {name}"
+        return called, "failed", f"{other} of {many} are of another phase: {told}"
+    return called, "passed", f"all {many} are {name}"
 
 
 def _by_counts(step: TraceStep) -> TracePhase:

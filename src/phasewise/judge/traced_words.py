@@ -50,10 +50,10 @@ _OWNERS: dict[TracePhase, str] = {
 
 
 _STEPS: dict[TracePhase, str] = {
-    "prefill": "A prefill step",
-    "decode": "A decode step",
-    "mixed": "A mixed step",
-    "unknown": "A step whose phase could not be told",
+    "prefill": "A prefill step takes",
+    "decode": "A decode step takes",
+    "mixed": "Mixed steps take",
+    "unknown": "Steps whose phase could not be told take",
 }
 
 
@@ -158,10 +158,8 @@ def _apart(traced: Traced) -> str:
     told = []
     for name, phase in traced.phases.items():
         if phase.gpu_time_s > 0:
-            step = phase.verdict.step if phase.verdict else None
-            time = show(step.value if step else phase.gpu_time_s, "s")
-            who = f"{_STEPS[name]} {'takes' if step else 'took'} {time}"
-            told.append(f"{who}{_bound(phase, name)}.")
+            step = phase.verdict.step.value if phase.verdict and phase.verdict.step else phase.gpu_time_s
+            told.append(f"{_STEPS[name]} {show(step, 's')}{_bound(phase, name)}.")
     return " ".join([*told, "Which phase owns a request is not for two recordings to say: phasewise profile does."])
 
 

@@ -24,6 +24,8 @@ PARTS = {
 }
 """What each part of the client's step is called."""
 
+MIX = "The mix, step by step"
+
 _LABEL = 48
 """Characters of a step's label that are shown; --json has all."""
 
@@ -112,8 +114,10 @@ def unexplained(found: Capture) -> tuple[str, ...]:
 
 
 def mix(found: Capture) -> Table:
-    """The steps of the mix in order and what each is by its label; like ones that follow each other in one row."""
-    steps = [step for one in found.phases for step in one.marked]
+    """The first rank's steps of the mix in order and what each is by its label; like ones in a row in one row."""
+    every = [step for one in found.phases for step in one.marked]
+    ranks = sorted({step.rank for step in every})
+    steps = sorted((step for step in every if step.rank == ranks[0]), key=lambda step: step.start_s)
     rows, first = [], 1
     for (phase, prompts, answers), grouped in itertools.groupby(steps, _marked):
         alike = list(grouped)
@@ -131,7 +135,9 @@ def mix(found: Capture) -> Table:
         )
         first = last + 1
     heads = columns("step", "phase", ">prompt tokens", ">decode tokens", ">span", "label")
-    return Table(title="The mix, step by step", columns=heads, rows=tuple(rows))
+    return Table(
+        title=f"{MIX}{f', on one of {len(ranks)} ranks' if len(ranks) > 1 else ''}", columns=heads, rows=tuple(rows)
+    )
 
 
 def _marked(step: TraceStep) -> tuple[str, int | None, int | None]:
