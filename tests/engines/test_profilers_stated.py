@@ -143,3 +143,25 @@ def test_when_a_file_is_whole(tmp_path: Path) -> None:
         (tmp_path / name).write_bytes(data)
     assert [name for name in whole if files.cut(tmp_path / name)] == []
     assert [name for name in broken if not files.cut(tmp_path / name)] == []
+
+
+def _arriving(folder: Path, arrivals: dict[int, str]) -> list[str]:
+    """The names of what counts as ours, when files arrive after so many looks; no time passes."""
+    looks = 0
+
+    def sleep(seconds: float) -> None:
+        nonlocal looks
+        looks += 1
+        if looks in arrivals:
+            (folder / arrivals[looks]).write_text("{}")
+
+    found = files.wait(folder, {}, "ours", 1, wait_s=60.0, sleep=sleep)
+    return [path.name for path in found.whole]
+
+
+def test_somebody_elses_file_is_not_taken_for_ours_that_is_late(tmp_path: Path) -> None:
+    assert _arriving(tmp_path, {1: "rank0.1.json", 8: "ours-prefill_rank0.2.json"}) == ["ours-prefill_rank0.2.json"]
+
+
+def test_an_engine_that_takes_no_prefix_is_believed_in_the_end(tmp_path: Path) -> None:
+    assert _arriving(tmp_path, {1: "rank0.1.json"}) == ["rank0.1.json"]

@@ -221,3 +221,11 @@ def test_the_clients_time_is_told_without_a_trace() -> None:
     assert one.client is not None
     assert one.slowed is not None
     assert (one.client.value, one.slowed.value, one.traced) == (8e-3, 9e-3, None)
+
+
+def test_a_trace_that_shows_more_than_the_client_saw_says_so() -> None:
+    """Nothing is left that the sentence does not name: +2 ms are 2.1 less 0.1."""
+    steps = [step("decode", 0.01 * at, answers=1) for at in range(8)]
+    one = compared("decode", Sent(requests=1, batch=1, step_s=7.9e-3), steps, seen(0.1, 8e-3))
+    assert "the recorded run was 100 µs a step faster" in one.text
+    assert "the trace has 2.10 ms a step more than the client saw" in one.text

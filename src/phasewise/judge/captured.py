@@ -268,6 +268,8 @@ def _text(found: Captured) -> str:
         words.append(f"the recorded run was {show(-cost, 's')} a {one} faster than the timed one")
     if front > 0:
         words.append(f"{show(front, 's')} lie outside of its steps")
+    elif front < 0:
+        words.append(f"the trace has {show(-front, 's')} a {one} more than the client saw of the same run")
     return f"{head}: {' and '.join(words)}." if words else f"{head}."
 
 
