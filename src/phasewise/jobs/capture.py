@@ -190,7 +190,7 @@ def _fits(options: Options, engine: Engine) -> None:
     if context is not None and options.prompt + after > context:
         fewer = "" if alone_ else ", or fewer --steps"
         raise UsageError(
-            f"The server takes {context:,} tokens of prompt and answer, too few for --prompt {options.prompt} and the "
+            f"The engine takes {context:,} tokens of prompt and answer, too few for --prompt {options.prompt} and the "
             f"{after:,} after it: give --prompt {max(1, context - after)} or less{fewer}."
         )
 
