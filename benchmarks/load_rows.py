@@ -22,13 +22,14 @@ import numpy as np
 from phasewise.engines import openai
 from phasewise.engines.exchange import Arrivals, Exchange
 from phasewise.engines.simulated import Plan, SimulatedServer
-from phasewise.isolate.workload import table
-from phasewise.isolate.workload.book import Book
+from phasewise.isolate.ledger import table
+from phasewise.isolate.ledger.book import Book
+from phasewise.isolate.ledger.parts import Parts
+from phasewise.isolate.ledger.schema import Asked, Frame, RequestRow, chunks, row
+from phasewise.isolate.ledger.writer import EVERY_S
 from phasewise.isolate.workload.plan import Bounds, closed
-from phasewise.isolate.workload.rows import Asked, Frame, RequestRow, chunks, row
 from phasewise.isolate.workload.shapes import mix
 from phasewise.isolate.workload.worker import Worker
-from phasewise.isolate.workload.writer import EVERY_S, _Parts
 
 MOST_ADDED = 0.03
 
@@ -63,7 +64,7 @@ class ThreadBook(NoBook):
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
         (folder / "rows").mkdir()
-        self._parts = _Parts(folder / "rows", 0)
+        self._parts = Parts(folder / "rows", "000")
         self._queue: queue.SimpleQueue[Frame | None] = queue.SimpleQueue()
         self._rows: list[RequestRow] = []
         self._taken: list[tuple[int, Arrivals]] = []

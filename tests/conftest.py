@@ -8,6 +8,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+import pytest
 from hypothesis import settings
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -23,3 +24,11 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
 # No test asserts an absolute time, and that goes for single examples too.
 settings.register_profile("phasewise", deadline=None)
 settings.load_profile("phasewise")
+
+
+@pytest.fixture
+def elsewhere(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A working directory of its own, where a command leaves its run."""
+    folder = tmp_path_factory.mktemp("elsewhere")
+    monkeypatch.chdir(folder)
+    return folder

@@ -51,6 +51,10 @@ def test_the_answer_in_text_json_and_on_disk(tmp_path: Path) -> None:
     assert (run / "report.html").stat().st_size < 2_000_000
     requests = duckdb.sql(f"select count(*), max(prompt_tokens) from '{run}/requests.parquet'").fetchall()[0]
     assert requests[0] == found["sampling"]["requests"]
+    used = duckdb.sql(f"select count(*) from '{run}/requests.parquet' where trial = 0 and phase = 'prefill'").fetchall()
+    assert used[0][0] == sum(point["samples"] for point in found["prefill"]["points"])
+    tokens = duckdb.sql(f"select sum(completion_tokens) from '{run}/requests.parquet'").fetchall()[0]
+    assert duckdb.sql(f"select sum(coalesce(tokens, 1)) from '{run}/chunks.parquet'").fetchall()[0] == tokens
     again = phasewise("report", str(run), cwd=tmp_path)
     assert again.code == 0
     assert " ".join(found["verdict"]["text"].split()) in " ".join(again.out.split())

@@ -12,7 +12,8 @@ from cli_run import one_sentence, phasewise
 
 from phasewise.cli import run
 from phasewise.engines.simulated import Plan, SimulatedServer
-from phasewise.jobs import ground, rows
+from phasewise.isolate.ledger import table
+from phasewise.jobs import ground
 from phasewise.jobs import profile as job
 from phasewise.record.machine import Machine
 from phasewise.record.observation import Check, Observation
@@ -42,7 +43,7 @@ def full(*_: object, **__: object) -> None:
     ("broken", "lost"),
     [
         ((job, "save"), ["run.json"]),
-        ((rows, "write"), ["requests.parquet"]),
+        ((table, "merge"), ["requests.parquet"]),
         ((Path, "write_text"), ["report.html"]),
     ],
 )
@@ -69,14 +70,6 @@ def test_what_cannot_be_saved_is_said_and_the_report_is_still_printed(
     else:
         assert "RECAP" in out
         assert "Shown again by" not in out
-
-
-def test_a_database_error_is_a_file_that_cannot_be_written(tmp_path: Path) -> None:
-    with pytest.raises(OSError, match="nowhere"):
-        rows.write(
-            [msgspec.structs.replace(Check(name="a", phase="run", status="passed", detail="b"))],
-            tmp_path / "nowhere" / "x",
-        )
 
 
 def test_a_phase_that_was_asked_for_and_not_measured_makes_the_run_partial(

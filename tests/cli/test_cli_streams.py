@@ -125,7 +125,7 @@ def test_sigterm_while_measuring_keeps_what_was_measured(tmp_path: Path) -> None
     assert err == ""
     assert json.loads(out)["run"]["reason"] == "ended by SIGTERM"
     (saved,) = (tmp_path / "phasewise-runs").iterdir()
-    assert {file.name for file in saved.iterdir()} == {"run.json", "requests.parquet", "report.html"}
+    assert {file.name for file in saved.iterdir()} == {"run.json", "requests.parquet", "chunks.parquet", "report.html"}
 
 
 def start(cwd: Path, *arguments: str) -> subprocess.Popen[str]:

@@ -60,8 +60,12 @@ def test_the_document(swept: tuple[dict[str, Any], Path, str]) -> None:
     # The plan goes before anything is measured, and not to stdout.
     assert err.startswith("Plan: ")
     run = saved(home)
-    rows = duckdb.sql(f"select count(*), max(max_tokens) from '{run}/requests.parquet'").fetchall()[0]
-    assert rows[0] == found["sampling"]["requests"]
+    (rows,) = duckdb.sql(f"select count(*) from '{run}/requests.parquet' where error is null").fetchall()[0]
+    assert rows == found["sampling"]["requests"]
+    unlike = f"""select request from '{run}/requests.parquet' r where completion_tokens !=
+        (select sum(tokens) from '{run}/chunks.parquet' c where c.request = r.request)"""
+    assert duckdb.sql(unlike).fetchall() == []
+    assert not (run / "rows").exists()
 
 
 def test_a_saved_sweep_in_every_form(swept: tuple[dict[str, Any], Path, str]) -> None:

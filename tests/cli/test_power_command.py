@@ -83,7 +83,7 @@ def test_ctrl_c_shows_what_was_read_until_then(tmp_path: Path) -> None:
     time.sleep(2)
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=20)
-    assert process.returncode == 0
+    assert process.returncode == 130
     assert "431 W" in out
     assert "Traceback" not in err
 
@@ -123,6 +123,12 @@ def test_files_by_themselves_are_told_apart_by_their_clocks(tmp_path: Path) -> N
         (("--telemetry", "a.csv", "--exporter", "http://127.0.0.1:9/metrics"), "--exporter reads now"),
         (("--exporter", "http://127.0.0.1:9/metrics"), "does not answer"),
         (("gone", "--telemetry", "a.csv"), "gone"),
+        (("gone",), "gone is not there"),
+        (("--gpus", "0"), "--gpus is about a monitor's file"),
+        (("--zone", "UTC"), "--zone is about a monitor's file"),
+        (("a.csv", "--limit", "300"), "--limit is about a monitor's file"),
+        (("--telemetry", "a.csv", "--for", "3s"), "--for says how long to read this machine"),
+        (("--telemetry", "a.csv", "--offset", "nan"), "--offset nan is no number of seconds"),
         (("a.csv",), "a trace holds no power"),
         (("--for", "ever",), "--for"),
     ],

@@ -293,3 +293,24 @@ def test_without_a_gpu(bench: Bench) -> None:
         said = one_sentence(bench.run("sweep", "http://127.0.0.1:9", *more))
         assert re.search("no power limit can be read here|Nothing listens", said)
     assert bench.run("restore").stdout == "No limit is to be put back.\n"
+
+
+def test_a_saved_sweep_is_shown_by_report_and_power_says_so(bench: Bench, url: str) -> None:
+    made = bench.run("sweep", url, "--budget", "6")
+    assert made.returncode in (0, 3), made.stderr
+    (run,) = (bench.folder / "runs").iterdir()
+    for arguments in ((str(run),), (str(run), "--telemetry", "smi.csv")):
+        done = bench.run(*arguments)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert f"phasewise report {run} shows it" in done.stderr
+
+
+def test_a_damaged_file_of_limits_is_told_and_keeps_nothing_from_running(bench: Bench) -> None:
+    file = bench.folder / "state" / "phasewise" / "power-limits.json"
+    file.parent.mkdir(parents=True)
+    file.write_text("{")
+    done = bench.run("show", "--for", "300ms")
+    assert done.returncode == 0
+    assert "power-limits.json is damaged" in done.stderr
+    assert file.exists()
+    assert bench.run("restore").returncode == 2

@@ -301,14 +301,27 @@ def test_a_card_that_is_gone_keeps_no_other_from_being_put_back(sweep: Callable[
     assert running.limits() == [FOUND, FOUND]
 
 
-def test_after_a_start_of_the_machine_there_is_nothing_to_put_back(sweep: Callable[..., Sweep], tmp_path: Path) -> None:
+def test_after_a_start_of_the_machine_what_was_found_is_told_and_nothing_set(
+    sweep: Callable[..., Sweep], tmp_path: Path
+) -> None:
     running = killed_with_its_guard(sweep, tmp_path)
     file = tmp_path / "phasewise" / "power-limits.json"
     content = file.read_text()
-    file.write_text(content.replace('"boot":"', '"boot":"another-'))
-    assert call(running, RECOVER).strip() == "[]"
-    assert running.limits() == [250_000]
+    restarted = content.replace('"boot":"', '"boot":"another-')
+    file.write_text(restarted)
+    told = call(running, RECOVER)
+    assert "the machine has started since" in told
+    assert f"-pl {FOUND / 1000:g}" in told
+    assert running.limits() == [250_000]  # as the start of the machine, or somebody since, has set it
     assert not left_over(tmp_path)
+    nvml_fake.change(running.state, lambda state: state["gpus"][0].update(limit=FOUND))
+    file.write_text(restarted)
+    assert call(running, RECOVER).strip() == "[]"
+    assert not left_over(tmp_path)
+    file.write_text(restarted)
+    nvml_fake.change(running.state, lambda state: state["gpus"][0].update(lost=True))
+    assert "cannot be reached" in call(running, RECOVER)
+    assert left_over(tmp_path)  # until it can be told
 
 
 def test_a_second_sweep_is_refused_and_the_first_goes_on(sweep: Callable[..., Sweep]) -> None:

@@ -11,12 +11,14 @@ import msgspec
 import numpy as np
 
 from phasewise import __version__
+from phasewise.engines.exchange import Arrivals, Exchange, Order
 from phasewise.engines.selfwatch import Lateness
 from phasewise.isolate.crew.clocks import Trip
 from phasewise.isolate.crew.hand import Gone, Hand, Silent
 from phasewise.isolate.crew.member import Member, Report
+from phasewise.isolate.crew.outpost import Found, Harvest
+from phasewise.isolate.ledger.schema import Chunks, Frame, RequestRow
 from phasewise.isolate.workload.plan import Plan
-from phasewise.isolate.workload.rows import Chunks, Frame, RequestRow
 from phasewise.isolate.workload.worker import Done
 
 TAKES_S = 0.1
@@ -159,7 +161,8 @@ def _times(share: Plan) -> list[float]:
 
 def _row(key: int, trial: int, worker: int, due: float) -> RequestRow:
     return RequestRow(
-        trial=trial, request=key, worker=worker, user=None, due_s=due, connect_s=0.0, sent_s=due, ttft_s=0.05,
+        trial=trial, request=key, phase=None, worker=worker, user=None, due_s=due, connect_s=0.0, sent_s=due,
+        ttft_s=0.05,
         answer_ttft_s=0.05, tpot_s=0.01, last_token_s=due + TAKES_S, ended_s=due + TAKES_S, prompt_tokens_planned=1,
         answer_tokens_planned=1, prompt_tokens=1, completion_tokens=1, cached_tokens=None, first_read_tokens=1,
         status=200, finish_reason="length", error=None, streamed=True, stamped=True, received_bytes=1,
@@ -198,3 +201,70 @@ class Threaded(Hand):
 
     def end(self) -> None:
         self._calls.shutdown()
+
+
+class Skewed(Threaded):
+    """A real member whose clock is another: what it is told and tells in between is moved.
+
+    ``dies`` ends it for good; while ``deaf``, it goes on and nobody hears its answers.
+    """
+
+    def __init__(self, number: int, *, offset: float = 0.0, drift: float = 0.0) -> None:
+        super().__init__(number)
+        self.where = f"10.0.0.{number}"
+        self.offset, self.drift = offset, drift
+        self.dead = self.deaf = False
+        self.orders: list[Order] = []
+
+    def theirs(self, ours: float) -> float:
+        return (ours - self.offset) / (1 + self.drift) if ours else 0.0
+
+    def ours(self, theirs: float) -> float:
+        return theirs * (1 + self.drift) + self.offset
+
+    def dies(self) -> None:
+        self.dead = True
+        super().ask("cancel").result(5)
+
+    def trip(self) -> Trip:
+        if self.dead:
+            raise Gone("its node was lost")
+        one = super().trip()
+        return one._replace(there=self.theirs(one.there))
+
+    def ask(self, method: str, *arguments: Any) -> Future[Any]:
+        answer: Future[Any] = Future()
+        if self.dead:
+            answer.set_exception(Gone("its node was lost"))
+            return answer
+        if method == "submit":
+            self.orders += arguments[0]
+            arguments = ([msgspec.structs.replace(one, due=self.ours(one.due)) for one in arguments[0]],)
+        super().ask(method, *arguments).add_done_callback(lambda real: self._answer(answer, real))
+        return answer
+
+    def _answer(self, answer: Future[Any], real: Future[Any]) -> None:
+        if self.dead:
+            answer.set_exception(Gone("its node was lost"))
+        elif self.deaf:
+            answer.set_exception(Silent("unavailable"))
+        elif error := real.exception():
+            answer.set_exception(error)
+        else:
+            answer.set_result(self._told(real.result()))
+
+    def _told(self, result: Any) -> Any:
+        if not isinstance(result, Harvest):
+            return result
+        return pickle.loads(pickle.dumps(result._replace(found=tuple(map(self._found, result.found)))))
+
+    def _found(self, one: Found) -> Found:
+        if not isinstance(one, Exchange):
+            return one[0], self._arrivals(one[1])
+        names = ("due", "sent_at", "headers_at", "first_at", "last_at", "answered_at", "ended_at")
+        moved = {name: self.theirs(getattr(one, name)) for name in names}
+        return msgspec.structs.replace(one, **moved, arrivals=self._arrivals(one.arrivals))
+
+    def _arrivals(self, arrivals: Arrivals) -> Arrivals:
+        at = (arrivals.at * 1e-9 - self.offset) / (1 + self.drift)
+        return msgspec.structs.replace(arrivals, at=np.rint(at * 1e9).astype(np.int64))

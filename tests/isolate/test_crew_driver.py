@@ -20,8 +20,8 @@ from phasewise.engines.simulated import SimulatedServer
 from phasewise.errors import EngineError, Unreachable, UsageError
 from phasewise.isolate.crew import crew as driver
 from phasewise.isolate.crew.crew import Crew
+from phasewise.isolate.ledger import table
 from phasewise.isolate.workload import plan as plans
-from phasewise.isolate.workload import table
 from phasewise.isolate.workload.arrivals import Arrivals
 from phasewise.isolate.workload.plan import Bounds, Plan
 from phasewise.isolate.workload.shapes import Shape, length

@@ -16,8 +16,8 @@ from phasewise.engines.simulated import SimulatedServer
 from phasewise.isolate.crew import member as members
 from phasewise.isolate.crew.common import common
 from phasewise.isolate.crew.member import Member, Report
+from phasewise.isolate.ledger.schema import Chunks, Frame
 from phasewise.isolate.workload.plan import Plan
-from phasewise.isolate.workload.rows import Chunks, Frame
 
 
 def share(count: int, apart: float) -> Plan:

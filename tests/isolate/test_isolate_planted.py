@@ -226,7 +226,6 @@ def test_a_server_that_dies_leaves_what_was_measured() -> None:
     assert seen.requests == 20
     assert seen.prefill is not None
     assert seen.prefill.fit is not None
-    assert len(isolation.rows()) == 20
 
 
 def _named(seen: Observation, name: str, phase: str) -> Check:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import itertools
 import random
 
+import numpy as np
 import pytest
 from isolate_fake import Fake
+from ledger_kept import Kept
 
 from phasewise.errors import BrokenStream, Refused, Stalled, Unreachable, UsageError
 from phasewise.isolate.run import Isolation
@@ -222,7 +224,6 @@ def test_a_server_that_refuses_the_first_prompt_is_an_error() -> None:
     assert nothing.decode is None
     assert nothing.checks == ()
     assert nothing.requests == 0
-    assert isolation.rows() == []
 
 
 def test_own_lengths() -> None:
@@ -272,7 +273,6 @@ def test_what_was_measured_is_kept(at: int, failure: BaseException) -> None:
         isolation.run()
     seen = isolation.observation()
     assert seen.requests == at - 1
-    assert len(isolation.rows()) == at - 1
     assert (seen.prefill is not None) == (at > 3)
     assert seen.stopped.endswith("interrupted" if isinstance(failure, KeyboardInterrupt) else "ended early.")
     if at == 16:
@@ -301,22 +301,32 @@ def test_impossible_options_are_the_users_mistake(options: dict[str, object]) ->
 
 
 def test_rows_tell_each_request() -> None:
-    fake = Fake()
-    isolation = Isolation(fake, clock=fake.clock)
+    fake, book = Fake(ids=True), Kept()
+    isolation = Isolation(fake, clock=fake.clock, book=book)
     seen = isolation.run()
-    rows = isolation.rows()
-    assert [(r.prompt_tokens, r.max_tokens) for r in rows] == fake.asked
-    assert rows[0].warmup
-    assert rows[0].sent_at_s == pytest.approx(0.0, abs=1e-6)
-    assert all(a.ended_at_s <= b.sent_at_s for a, b in itertools.pairwise(rows))
+    rows = book.requests
+    assert [(r.prompt_tokens, r.answer_tokens_planned) for r in rows] == fake.asked
+    assert [r.request for r in rows] == list(range(1, len(rows) + 1))
+    assert 1 in isolation.unused()
+    assert all((a.ended_s or 0) <= (b.sent_s or 0) for a, b in itertools.pairwise(rows))
     assert all(r.tpot_s is None for r in rows if r.phase == "prefill")
     last = rows[-1]
-    assert (last.phase, last.completion_tokens, last.completion_counted_by) == ("decode", last.max_tokens, "usage")
-    assert last.finish_reason == "length"
-    assert last.chunks == last.reads == last.max_tokens
+    assert (last.phase, last.completion_tokens, last.finish_reason) == ("decode", last.answer_tokens_planned, "length")
+    assert last.tpot_s is not None
+    events = dict(book.events)[last.request]
+    assert events.tokens.sum() == len(events.at) == len(set(events.read.tolist())) == last.answer_tokens_planned
+    assert np.diff(events.at).mean() * 1e-9 == pytest.approx(last.tpot_s, rel=1e-6)
     assert seen.prefill is not None
-    used = [r for r in rows if r.phase == "prefill" and not r.warmup]
+    used = [r for r in rows if r.phase == "prefill" and r.request not in isolation.unused()]
     assert len(used) == sum(point.samples for point in seen.prefill.points)
+
+
+def test_a_request_that_failed_has_a_row() -> None:
+    fake, book = Fake(failures={5: BrokenStream("It broke.")}), Kept()
+    Isolation(fake, clock=fake.clock, book=book).run()
+    failed = [row for row in book.requests if row.error]
+    assert [(row.request, row.error, row.ttft_s, row.sent_s) for row in failed] == [(5, "It broke.", None, None)]
+    assert [row.request for row in book.requests] == list(range(1, fake.attempts + 1))
 
 
 def test_progress_is_told() -> None:

@@ -12,8 +12,8 @@ import numpy as np
 from phasewise.engines import openai
 from phasewise.engines.simulated import Plan as Planted
 from phasewise.engines.simulated import SimulatedServer
-from phasewise.isolate.workload import table
-from phasewise.isolate.workload.book import Book
+from phasewise.isolate.ledger import table
+from phasewise.isolate.ledger.book import Book
 from phasewise.isolate.workload.plan import Plan
 from phasewise.isolate.workload.worker import AHEAD_S, Worker
 

@@ -1,4 +1,4 @@
-"""Run in a network of its own (``unshare --net``): a Ray cluster of two nodes, a load from both.
+"""Run in a network of its own (``unshare --net``): a Ray cluster of two nodes, a load or a sweep from both.
 
 ``python ray_cluster.py FOLDER``, where FOLDER/spec.json says what to run. It leaves there what the command printed
 (document.json, stderr), how it ended, when the node was killed, and the log of the simulated server: the truth.
@@ -22,7 +22,7 @@ import psutil
 
 SIOCSIFFLAGS, IFF_UP = 0x8914, 1
 NODE: dict[str, Any] = {"num_cpus": 1, "node_ip_address": "127.0.0.1", "object_store_memory": 100 * 2**20}
-COMMAND = (sys.executable, "-c", "from phasewise.cli import main; main()", "load")
+COMMAND = (sys.executable, "-c", "from phasewise.cli import main; main()")
 
 
 def loopback_up() -> None:
@@ -42,8 +42,17 @@ def main(folder: Path) -> None:
     second = cluster.add_node(**NODE)
     cluster.wait_for_nodes()
     try:
-        with SimulatedServer(Plan(), log=folder / "log") as server:
-            arguments = [*COMMAND, server.url, "--workers", "ray:auto", "--out", str(folder / "runs"), "--json"]
+        with SimulatedServer(Plan(**spec["planted"]), log=folder / "log") as server:
+            arguments = [
+                *COMMAND,
+                spec["verb"],
+                server.url,
+                "--workers",
+                "ray:auto",
+                "--out",
+                str(folder / "runs"),
+                "--json",
+            ]
             with (folder / "document.json").open("wb") as out, (folder / "stderr").open("wb") as err:
                 child = subprocess.Popen(
                     [*arguments, *spec["arguments"]],

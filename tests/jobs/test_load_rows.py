@@ -18,6 +18,7 @@ from phasewise.engines.simulated import Plan, SimulatedServer
 from phasewise.isolate.workload.plan import Bounds
 from phasewise.jobs.load import Options, Prepared, load
 from phasewise.jobs.workload import Sending
+from writers import wait_for_end, writers
 
 COMMAND = (sys.executable, "-c", "from phasewise.cli import main; main()")
 
@@ -69,12 +70,13 @@ def test_a_run_that_is_ended_keeps_its_rows(tmp_path: Path, killed: str) -> None
     with SimulatedServer(Plan(), log=truth) as server:
         child = start(server.url, tmp_path / "runs")
         folder = wait_for(tmp_path / "runs", 4)
+        children = writers(child.pid)
         at = time.monotonic()
         os.kill(child.pid, getattr(signal, killed))
         out, _ = child.communicate(timeout=30)
     if killed == "SIGKILL":
         assert child.returncode == -signal.SIGKILL
-        time.sleep(3)  # its writer outlives it for a moment
+        wait_for_end(children)
     else:
         assert child.returncode == {"SIGINT": 130, "SIGTERM": 143}[killed]
         assert "Interrupted run" in out

@@ -93,14 +93,14 @@ def test_the_saved_run_holds_it_and_when_its_rows_began(planted: tuple[Run, Path
 
 
 def test_a_remote_server_s_power_is_not_this_machine_s() -> None:
-    from phasewise.jobs.sampled import Beside
+    from phasewise.jobs.sampled import Beside, of_requests
 
     with Beside("http://10.0.0.1:8000") as beside:
-        assert "--exporter" in beside.power([], 0.0, None).missing["run"]
+        assert "--exporter" in beside.power(of_requests([], 0.0), None).missing["run"]
     with pytest.raises(UsageError, match=r"--exporter http://127.0.0.1:9/metrics: the exporter does not answer"):
         Beside("http://10.0.0.1:8000", "http://127.0.0.1:9/metrics")
     with Beside(None, wanted=False) as beside:
-        assert "--no-power" in beside.power([], 0.0, None).missing["run"]
+        assert "--no-power" in beside.power(of_requests([], 0.0), None).missing["run"]
 
 
 # --- files joined to a run ----------------------------------------------------------------------------------------
@@ -131,7 +131,7 @@ def _first(run: Run, folder: Path) -> float:
     import duckdb
 
     file = next(one for one in (folder, *folder.iterdir()) if (one / "requests.parquet").exists())
-    (row,) = duckdb.sql(f"SELECT min(sent_at_s) FROM '{file / 'requests.parquet'}'").fetchall()
+    (row,) = duckdb.sql(f"SELECT min(sent_s) FROM '{file / 'requests.parquet'}'").fetchall()
     assert row is not None
     return float(row[0])
 

@@ -53,20 +53,25 @@ class Ended(NamedTuple):
 def drive(
     network: tuple[str, ...], folder: Path, kill: str = "", after_s: float = 3.0, arguments: tuple[str, ...] = ()
 ) -> Ended:
-    """Run a load from two nodes; see ray_cluster.py."""
+    """Run a load from two nodes."""
     plan = ["time,prompt_tokens,answer_tokens"]
     plan += [f"{number * APART_S},{prompt(number)},{answer(number)}" for number in range(COUNT)]
     (folder / "plan.csv").write_text("\n".join(plan))
     given = ["--replay", str(folder / "plan.csv"), "--warmup", "0", *arguments]
-    (folder / "spec.json").write_text(json.dumps({"arguments": given, "kill": kill, "after_s": after_s}))
+    ended = run(network, folder, verb="load", planted={}, arguments=given, kill=kill, after_s=after_s)
+    return ended._replace(log=[one for one in ended.log if one["prompt_tokens"] >= prompt(0)])
+
+
+def run(network: tuple[str, ...], folder: Path, **spec: Any) -> Ended:
+    """Run a command from two nodes; see ray_cluster.py."""
+    (folder / "spec.json").write_text(json.dumps(spec))
     ran = subprocess.run([*network, PYTHON, str(CLUSTER), str(folder)], capture_output=True, text=True, timeout=380)
     assert (folder / "ending.json").exists(), ran.stderr[-3000:]
     ending = json.loads((folder / "ending.json").read_text())
     printed = (folder / "document.json").read_text()
     assert printed, (folder / "stderr").read_text()[-3000:]
-    log = [one for one in server_log(folder / "log") if one["prompt_tokens"] >= prompt(0)]
-    run = next((folder / "runs").iterdir())
-    return Ended(ending["code"], ending["killed_at"], json.loads(printed), run, log)
+    saved = next((folder / "runs").iterdir())
+    return Ended(ending["code"], ending["killed_at"], json.loads(printed), saved, server_log(folder / "log"))
 
 
 def prompt(number: int) -> int:
@@ -169,6 +174,44 @@ def test_a_stop_reaches_every_worker_and_keeps_what_came(network: tuple[str, ...
     assert {one["prompt_tokens"] - prompt(0) for one in ended.log} == {
         number for (number,) in rows(ended.folder, "requests", "request", "sent_s IS NOT NULL")
     }
+
+
+STEP_S, PER_REQUEST_S = 12e-3, 3e-4
+
+
+@pytest.mark.parametrize("kill", ["", "node"])
+def test_a_sweep_from_two_nodes(network: tuple[str, ...], tmp_path: Path, kill: str) -> None:
+    """Every batch is shared by both and held as one; a node that is killed costs the group that it was in."""
+    planted = {"prefill_overhead_s": 4e-3, "prefill_per_token_s": 3e-5, "decode_overhead_s": STEP_S,
+               "decode_per_request_s": PER_REQUEST_S, "decode_per_context_token_s": 0.0}  # fmt: skip
+    arguments = ("--max-batch", "8", "--max-prompt", "256", "--budget", "25s")
+    ended = run(network, tmp_path, verb="sweep", planted=planted, arguments=arguments, kill=kill, after_s=8.0)
+    found, crew = ended.document, ended.document["crew"]
+    assert (ended.code, found["status"]) == ((3, "partial") if kill else (0, "complete")), found["run"]
+    assert len({one["where"] for one in crew["members"]}) == 2
+    assert len(crew["lost"]) == bool(kill)
+    cells = {cell["batch"]: cell for cell in found["decode"]["cells"] if cell["prompt_tokens"] < 64}
+    assert {1, 2, 4, 8} <= set(cells)
+    assert {cell["proof"] for cell in cells.values()} == {"passed"}
+    assert found["decode"]["fit"]["base_s"] == pytest.approx(STEP_S, rel=0.03)
+    assert cells[8]["step_s"] == pytest.approx(STEP_S + 8 * PER_REQUEST_S, rel=0.02)
+    # Two machines, one clock: what is found of it is error, and what the server saw is what the rows say within that.
+    error = max(one["clock_error_s"] for one in crew["members"])
+    assert error < 5e-3
+    seen = rows(ended.folder, "requests", "request, worker, prompt_tokens, completion_tokens, error")
+    lost = sum(one["requests"] for one in crew["lost"])
+    assert lost <= 4
+    assert sum(error is not None for *_, error in seen) == lost
+    assert {worker for _, worker, *_ in seen} == {0, 1}
+    assert len({request for request, *_ in seen}) == len(seen)
+    counted = dict(rows(ended.folder, "chunks", "request, sum(tokens)", "true GROUP BY request, trial"))
+    for request, _, _, tokens, failed in seen:
+        assert failed is not None or counted[request] == tokens
+    answered = [one for one in ended.log if len(one["steps"]) == one["answer_tokens"]]
+    kept = [(tokens_in, tokens_out) for *_, tokens_in, tokens_out, failed in seen if failed is None]
+    every = [(one["prompt_tokens"], one["answer_tokens"]) for one in answered]
+    for shape in kept:  # each row is an answer of the server's, and no two are the same
+        every.remove(shape)
 
 
 def test_workers_of_this_machine_alone(network: tuple[str, ...], tmp_path: Path) -> None:

@@ -16,6 +16,8 @@ import pytest
 from phasewise.cli import run
 from published_models import GPT_J, MIXTRAL
 
+pytestmark = pytest.mark.usefixtures("elsewhere")
+
 SHARED = Path(__file__).parents[3] / "shared" / "data" / "cases.csv"
 
 POINTS = 0.03

@@ -12,6 +12,8 @@ import results_by_hand as hand
 from phasewise.cli import run
 from results_by_hand import ANSWER, PROMPT, RUNS, STEP, TOTAL, TTFT
 
+pytestmark = pytest.mark.usefixtures("elsewhere")
+
 SUBJECT = ("--model", "llama-3-8b", "--on", "h100-sxm")
 
 # Llama 3 8B by hand: layers' weights 6.98e9, head 128,256 x 4,096, KV 131,072 bytes a token.

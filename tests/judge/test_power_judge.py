@@ -204,6 +204,16 @@ def test_a_clock_that_is_locked_low_is_named() -> None:
     assert "1,605 MHz of 1,980 MHz" in found.detail
 
 
+def test_watts_that_no_card_draws_under_its_limit_void_the_phase() -> None:
+    """Watts of one card beside the limit of another, or a `--limit` in the wrong unit."""
+    found = check(judged(planted(limit_w=400)), "over_limit", "prefill")  # 640 W of 400 W
+    assert (found.status, found.voids) == ("failed", True)
+    assert "160% of its enforced limit" in found.detail
+    named = [one.phase for one in judged(planted(limit_w=400)).checks if one.name == "over_limit"]
+    assert named == ["prefill"]  # decode draws 250 W
+    assert not [one for one in judged(planted(limit_w=600)).checks if one.name == "over_limit"]
+
+
 def test_a_collective_that_spins_with_no_request_is_named() -> None:
     spinning = {"utilisation": steps((0, 0), (3, 1)), "watts": steps((0, 80), (3, 640), (5, 130), (6, 250), (8, 130))}
     power = judged(planted(joules=None, **spinning))

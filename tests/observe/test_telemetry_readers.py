@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 
 from phasewise.errors import InputError
-from phasewise.observe.telemetry.read import Recorded, recorded
+from phasewise.observe.telemetry.read import Placing, Recorded, own, recorded
+from phasewise.observe.telemetry.times import zone
 
 
 def read(tmp_path: Path, text: str | bytes) -> Recorded:
@@ -314,3 +315,65 @@ def test_no_file_of_random_bytes_is_a_traceback(tmp_path: Path) -> None:
             read(tmp_path, bytes(data[: random.integers(1, len(data))]))
         except InputError:
             continue
+
+
+ROWS = "".join(
+    f"2026/11/30 14:30:{second:02d}.000, 0, NVIDIA H100, {300 + second}.00 W, 700.00 W\n" for second in range(30)
+)
+HEAD = "timestamp, index, name, power.draw.instant [W], enforced.power.limit [W]\n"
+
+
+@pytest.mark.parametrize("damaged", ["[N/A]", "2026/13/45 99:30:07.000", "07.000"])
+def test_a_row_whose_time_is_none_costs_that_row_only(tmp_path: Path, damaged: str) -> None:
+    found = read(tmp_path, HEAD + ROWS.replace("2026/11/30 14:30:07.000", damaged))
+    assert (found.clock, len(found.series[0].time)) == ("local", 29)
+    assert 307.0 not in found.series[0].watts
+    assert "1 of 30 rows" in found.notes[0]
+    assert found.notes[0] in found.series[0].device.notes  # so that a report says it
+
+
+def test_half_the_rows_without_a_time_are_no_damage(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="rows with a time and rows without"):
+        read(tmp_path, HEAD + ROWS.replace("2026/11/30 14:30:1", "x"))
+
+
+@pytest.mark.parametrize(
+    ("column", "good", "bad"),
+    [
+        ("watts", "307.00 W", "-5 W"),
+        ("watts", "307.00 W", "1e308 W"),
+        ("watts", "307.00 W", "4294967.29 W"),
+        ("limit_w", "307.00 W, 700.00 W", "307.00 W, 99999 W"),
+    ],
+)
+def test_a_reading_that_no_device_has_is_left_out_and_told(tmp_path: Path, column: str, good: str, bad: str) -> None:
+    series = read(tmp_path, HEAD + ROWS.replace(good, bad)).series[0]
+    assert np.isnan(getattr(series, column)).sum() == 1
+    assert any(f"1 readings of {column}" in note for note in series.device.notes)
+
+
+def test_names_may_hold_a_form_feed_and_rows_a_comma_at_their_end(tmp_path: Path) -> None:
+    series = read(tmp_path, HEAD + ROWS.replace("NVIDIA H100", "NVIDIA\x0c\x1cH100").replace(" W\n", " W,\n")).series[0]
+    assert len(series.time) == 30
+
+
+def test_amd_smi_metric_holds_lists(tmp_path: Path) -> None:
+    """`amd-smi metric --csv` writes [N/A, N/A] for engines that have no utilisation, not always in quotes."""
+    text = "timestamp,gpu,gfx_activity,vcn_activity,socket_power,gfx_0_clk\n" + "".join(
+        f"{1796049000 + k},0,99,[N/A, N/A, N/A],{600 + k},2100\n" for k in range(3)
+    )
+    assert read(tmp_path, text).series[0].watts.tolist() == [600, 601, 602]
+
+
+def test_decimal_commas_between_commas_are_refused_for_what_they_are(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no row with as many fields as its header"):
+        read(tmp_path, HEAD + ROWS.replace(".00 W", ",00 W"))
+
+
+def test_a_file_by_itself_keeps_the_hour_that_came_twice(tmp_path: Path) -> None:
+    """In Berlin 02:30 came twice on 2026-10-25: an hour apart, not at once."""
+    clock = ["02:20:00", "02:40:00", "02:00:00", "02:20:00", "02:40:00", "03:00:00"]
+    text = HEAD + "".join(f"2026/10/25 {at}, 0, H100, {100 + k} W, 700 W\n" for k, at in enumerate(clock))
+    series = own(read(tmp_path, text), Placing(zone=zone("Europe/Berlin")))[0]
+    assert np.diff(series.time).tolist() == [1200.0] * 5
+    assert series.watts.tolist() == [100, 101, 102, 103, 104, 105]

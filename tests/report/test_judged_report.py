@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
+from test_report_html import Page
 
 import results_by_hand as hand
 from phasewise.cli import run
+
+pytestmark = pytest.mark.usefixtures("elsewhere")
 
 SUBJECT = ("--model", "llama-3-8b", "--on", "h100-sxm")
 SEED = ("--ttft", "50ms", "--prefill-tokens", "2000", "--tpot", "5.5ms", "--answer", "300")
@@ -145,3 +149,78 @@ def test_the_file_is_left_as_it_was(tmp_path: Path, capsys: pytest.CaptureFixtur
     shown(capsys, str(path), *SUBJECT)
     assert path.read_bytes() == before
     assert list(tmp_path.iterdir()) == [path]
+
+
+def again(capsys: pytest.CaptureFixture[str], form: str) -> str:
+    assert run(["report", "--as", form]) == 0
+    return capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", hand.everything())
+def test_a_verdict_is_a_run_that_is_shown_again_in_every_form(
+    tmp_path: Path, elsewhere: Path, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    path = saved(tmp_path, hand.everything()[name])
+    assert run(["judge", path, *SUBJECT, "--json"]) == 0
+    found = capsys.readouterr().out
+    (folder,) = (elsewhere / "phasewise-runs").iterdir()
+    assert {file.name for file in folder.iterdir()} == {"run.json", "report.html"}
+    assert json.loads(again(capsys, "json")) == json.loads(found)
+    verdict = json.loads(found)["verdict"]["text"]
+    text = again(capsys, "text")
+    assert " ".join(text.split()).startswith(verdict)
+    assert all(len(line) <= 80 for line in text.splitlines())
+    assert f"phasewise report phasewise-runs/{folder.name}" in " ".join(text.split())
+    page = Page(again(capsys, "html"))
+    data = next(text for attributes, text in page.scripts if attributes.get("type") == "application/json")
+    assert json.loads(data) == json.loads(found)
+    marked = again(capsys, "markdown")
+    for title in ("### What to change first", "### Recap", "The tool's words and ours"):
+        assert title in marked
+    for mfu in re.findall(r"[\d.]+% M[FB]U", text):
+        assert mfu.split()[0] in marked
+        assert mfu.split()[0] in (folder / "report.html").read_text()
+
+
+def test_names_in_a_page_and_in_markdown_are_text(
+    tmp_path: Path, elsewhere: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    hostile = hand.vllm(model_id="<script>alert(1)</script>[x](http://e.org)")
+    assert run(["judge", saved(tmp_path, hostile, "<i>x.json"), "--on", "h100-sxm"]) == 0
+    capsys.readouterr()
+    assert "<script>alert" not in again(capsys, "html")
+    assert "<i>x" not in again(capsys, "html")
+    marked = again(capsys, "markdown")
+    assert "<script>" not in marked
+    assert "<i>" not in marked
+    assert "[x](" not in marked
+
+
+def test_where_a_verdict_goes_and_when_it_cannot(
+    tmp_path: Path, elsewhere: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert run(["judge", *SEED, "--out", str(tmp_path / "there")]) == 0
+    assert [path.name.endswith("-stated") for path in (tmp_path / "there").iterdir()] == [True]
+    capsys.readouterr()
+    (elsewhere / "file").touch()
+    assert run(["judge", *SEED, "--out", "file"]) == 2
+    out = capsys.readouterr()
+    assert (out.out, out.err.count("\n")) == ("", 1)
+    assert "--out" in out.err
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("phasewise.jobs.judge.save", full)
+    assert run(["judge", *SEED]) == 3
+    out = capsys.readouterr()
+    assert "run.json (No space left on device)" in out.err
+    assert "RECAP" in out.out
+    assert "Shown again by" not in out.out
+    assert not list(elsewhere.glob("phasewise-runs/*"))
+
+
+def test_a_mistake_leaves_no_folder(tmp_path: Path, elsewhere: Path) -> None:
+    assert run(["judge", "--tok-s", "120", *SUBJECT]) == 2
+    assert run(["judge", saved(tmp_path, "not a result"), *SUBJECT]) == 2
+    assert not (elsewhere / "phasewise-runs").exists()

@@ -39,7 +39,7 @@ def test_the_first_sentence_answers_the_question() -> None:
 def test_other_ends_of_batching() -> None:
     assert "beyond 16 each further request costs 400 µs, as when compute takes over" in view.headline(knee())
     assert "the server runs 1 at once" in view.headline(unfitted())
-    assert view.headline(bare()) == "What batching buys was not measured."
+    assert view.headline(bare()) == "No verdict: nothing was measured."
     calm = change(SURFACE, plane=change(SURFACE.plane, broken=None), room=None)
     # 32 requests in 6.4 ms are 5,000 tokens a second, 64 in 13.2 ms are 4,848.
     assert "from 32 to 64 it still grew ×1.0" in view.headline(with_sweep(surface=calm))

@@ -50,6 +50,15 @@ Timeout = Annotated[
 ]
 Threads = Annotated[int | None, typer.Option("--threads", min=1, help="Threads of our own engine.")]
 Context = Annotated[int, typer.Option("--context", min=64, help="Context of each request of our own engine, tokens.")]
+Workers = Annotated[
+    str | None,
+    typer.Option(
+        "--workers",
+        metavar="ray:local[:N]|ray:auto[:N]|ray://HOST:PORT",
+        help="Send from several processes: of this machine, or one on each node of a Ray cluster.",
+    ),
+]
+Power = Annotated[bool, typer.Option("--power/--no-power", help="Read power meanwhile, where it can be read.")]
 Exporter = Annotated[
     str,
     typer.Option(

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from phasewise.cli import flags
+from phasewise.cli.stderr import say
 
 _Number = str | None
 
@@ -57,6 +58,8 @@ def judge(
     kv: flags.Kv = None,
     peak: flags.Peak = None,
     bandwidth: flags.Bandwidth = None,
+    out: flags.Out = None,
+    full: flags.Full = False,
     as_json: flags.Json = False,
 ) -> int:
     """Judge what another tool or you measured: prefill by MFU, decode by MBU, in its own words and in ours.
@@ -66,6 +69,7 @@ def judge(
     from phasewise.jobs.judge import judge as job
     from phasewise.jobs.subject import Subject
     from phasewise.observe.results.stated import Stated
+    from phasewise.record.run import RUNS
     from phasewise.report import show
     from phasewise.report.progress import bar
 
@@ -87,6 +91,6 @@ def judge(
     )
     subject = Subject(model=model, on=on, devices=devices, weights=weights, kv=kv, peak=peak, bandwidth=bandwidth)
     with bar() as progress:
-        done = job(file, said, subject, progress)
-    show.judged(done.run, done.results, as_json=as_json)
-    return done.exit_code
+        done = job(file, said, subject, progress, out or RUNS)
+    unsaved = show.judged(done.run, done.folder, done.unsaved, as_json=as_json, full=full)
+    return done.exit_code if not unsaved else say(unsaved, done.exit_code or 3)

@@ -96,14 +96,7 @@ def load(
     connections: Annotated[
         int, typer.Option("--connections", min=1, max=60_000, help="Open at once; more requests wait for one.")
     ] = 4096,
-    workers: Annotated[
-        str | None,
-        typer.Option(
-            "--workers",
-            metavar="ray:local[:N]|ray:auto[:N]|ray://HOST:PORT",
-            help="Send from several processes: of this machine, or one on each node of a Ray cluster.",
-        ),
-    ] = None,
+    workers: flags.Workers = None,
     seed: Annotated[
         int, typer.Option("--seed", min=0, help="Of arrivals and lengths; content is new in each run.")
     ] = 0,
@@ -113,6 +106,8 @@ def load(
     timeout: flags.Timeout = 60.0,
     threads: flags.Threads = None,
     context: flags.Context = 4096,
+    power: flags.Power = True,
+    exporter: flags.Exporter = "",
     out: flags.Out = None,
     as_json: flags.Json = False,
 ) -> int:
@@ -161,6 +156,8 @@ def load(
             served_model=served_model, insecure=insecure, stall_s=timeout, threads=threads, context=context
         ),
         workers=place(workers) if workers is not None else None,
+        power=power,
+        exporter=exporter,
         out=out or RUNS,
     )
     with bar() as progress:

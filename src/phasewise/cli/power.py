@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -68,8 +69,9 @@ def show(
     ] = None,
     exporter: flags.Exporter = "",
     seconds: Annotated[
-        str, typer.Option("--for", metavar="TIME", help="How long to read this machine, without a run: 10s.")
-    ] = "1s",
+        str | None,
+        typer.Option("--for", metavar="TIME", help="How long to read this machine, without a run. [1s]"),
+    ] = None,
     out: flags.Out = None,
     full: flags.Full = False,
     as_json: flags.Json = False,
@@ -87,6 +89,15 @@ def show(
     from phasewise.report.progress import bar
 
     put_back()
+    placed = {"--zone": zone, "--offset": offset or None, "--start": start, "--every": every}
+    if not telemetry:
+        _unused(
+            {**placed, "--gpus": gpus, "--limit": limit}, "is about a monitor's file: name it with --telemetry FILE"
+        )
+    if files or telemetry:
+        _unused({"--for": seconds}, "says how long to read this machine: leave it out, or runs and files")
+    if not math.isfinite(offset):
+        raise UsageError(f"--offset {offset} is no number of seconds: write 3600 or -0.5.")
     options = jobs.Options(
         inputs=tuple(files or ()),
         telemetry=tuple(telemetry or ()),
@@ -101,7 +112,7 @@ def show(
         out=out or RUNS,
     )
     if not options.inputs and not options.telemetry:
-        return _watch(flags.seconds(seconds, "--for"), exporter, as_json)
+        return _watch(flags.seconds(seconds or "1s", "--for"), exporter, as_json)
     if exporter:
         raise UsageError("--exporter reads now: leave out runs and files, or give what was saved of it as --telemetry.")
     if not options.inputs:
@@ -113,6 +124,17 @@ def show(
         return done.exit_code
     unsaved = reports.powered(done.run, done.folder, done.unsaved, as_json=as_json, full=full)
     return done.exit_code if not unsaved else say(unsaved, done.exit_code or 3)
+
+
+def _unused(given: dict[str, Any], why: str) -> None:
+    """Refuse what would be passed over: a flag that does nothing looks like one that did.
+
+    Raises:
+        UsageError: any of the flags was given.
+    """
+    name = next((name for name, value in given.items() if value is not None), None)
+    if name is not None:
+        raise UsageError(f"{name} {why}.")
 
 
 def _recordings(options: Options, as_json: bool) -> int:
@@ -130,9 +152,9 @@ def _watch(seconds: float, exporter: str, as_json: bool) -> int:
     from phasewise.report.live import live
 
     with live() as seen:
-        found = watch(seconds, exporter, seen)
+        found, code = watch(seconds, exporter, seen)
     reports.watched(found, as_json=as_json)
-    return 0
+    return code
 
 
 def _indices(text: str | None) -> tuple[int, ...] | None:

@@ -9,7 +9,7 @@ import typer
 
 from phasewise.cli import flags
 from phasewise.cli.stderr import say
-from phasewise.errors import UsageError
+from phasewise.errors import InputError, UsageError
 
 
 def sweep(
@@ -108,10 +108,15 @@ def restore(as_json: flags.Json = False) -> int:
 
 
 def put_back() -> None:
-    """Put back what a killed sweep has left, and say so on stderr."""
+    """Put back what a killed sweep has left, and say so on stderr; what keeps it from that stops no other command."""
     from phasewise.jobs.power_restore import left_over
 
-    if cards := left_over():
+    try:
+        cards = left_over()
+    except InputError as why:
+        say(str(why), 0)
+        return
+    if cards:
         from phasewise.report.view.power_sweep import put_back as sentences
 
         for sentence in sentences(cards):

@@ -57,9 +57,7 @@ def profile(
     random_weights: Annotated[
         bool, typer.Option("--random-weights", help="Run hf:DIR by its config.json alone, on random weights.")
     ] = False,
-    power: Annotated[
-        bool, typer.Option("--power/--no-power", help="Read power meanwhile, where it can be read.")
-    ] = True,
+    power: flags.Power = True,
     exporter: flags.Exporter = "",
     out: flags.Out = None,
     full: flags.Full = False,

@@ -22,8 +22,10 @@ def report(
 ) -> int:
     """Show a saved run again: as terminal text, HTML, Markdown or JSON."""
     from phasewise.jobs.saved import find
+    from phasewise.record.run import PAGE
     from phasewise.report import show
 
     saved, folder = find(run)
-    show.again(saved, folder, "json" if as_json else form, full=full)
+    whole = folder if (folder / PAGE).exists() else None  # a run that was killed has no page to point to
+    show.again(saved, whole, "json" if as_json else form, full=full)
     return 0

@@ -48,11 +48,14 @@ def sweep(
     ] = None,
     prompt: flags.Prompt = 2000,
     answer: flags.AnswerTokens = 300,
+    workers: flags.Workers = None,
     served_model: flags.ServedModel = None,
     insecure: flags.Insecure = False,
     timeout: flags.Timeout = 60.0,
     threads: flags.Threads = None,
     context: flags.Context = 2048,
+    power: flags.Power = True,
+    exporter: flags.Exporter = "",
     out: flags.Out = None,
     full: flags.Full = False,
     as_json: flags.Json = False,
@@ -63,6 +66,7 @@ def sweep(
 
     Example: phasewise sweep http://127.0.0.1:8000 --model llama-3-8b --on h100-sxm --itl 50ms
     """
+    from phasewise.isolate.crew.on_ray import place
     from phasewise.jobs.subject import Subject
     from phasewise.jobs.sweep import Options
     from phasewise.jobs.sweep import sweep as job
@@ -85,6 +89,9 @@ def sweep(
         answer=answer,
         itl_s=flags.seconds(itl, "--itl") if itl else None,
         link=link,
+        workers=place(workers) if workers is not None else None,
+        power=power,
+        exporter=exporter,
         out=out or RUNS,
     )
     with bar() as progress:

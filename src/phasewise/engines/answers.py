@@ -89,6 +89,8 @@ def _assemble(
         finish_reason=finish,
         streamed=streamed,
         reported=timings,
+        stamped=reply.stamped,
+        received=reply.received,
     )
 
 

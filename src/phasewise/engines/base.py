@@ -67,6 +67,8 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
         finish_reason: as the server said it.
         streamed: False when the body came as one piece although a stream was asked for.
         reported: the server's own timings and counts, by its own names and in its own units (llama.cpp: milliseconds).
+        stamped: True when the times are the kernel's.
+        received: bytes.
     """
 
     sent_at: float
@@ -81,6 +83,8 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     finish_reason: str | None
     streamed: bool = True
     reported: dict[str, float] = {}
+    stamped: bool = False
+    received: int = 0
 
     @property
     def ttft(self) -> float:
@@ -148,5 +152,5 @@ class Crowdable(Engine, Protocol):
     def text(self, tokens: int) -> Prompt | None:
         """A new prompt of about ``tokens`` tokens as text; None where prompts are sent as text anyway."""
 
-    def loop(self, *, most: int = 4096, sink: Sink | None = None) -> Loop:
+    def loop(self, *, most: int = 4096, sink: Sink | None = None, keep: bool = False) -> Loop:
         """Many requests at once, in the thread that calls; the caller closes it."""

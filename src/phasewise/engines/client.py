@@ -108,7 +108,7 @@ class Client:
         self.tokens_out += answer.completion_tokens or 0
         return answer
 
-    def loop(self, *, most: int, sink: Sink | None) -> Loop:
+    def loop(self, *, most: int, sink: Sink | None, keep: bool) -> Loop:
         """A loop of many requests at once to the same server, with the same headers."""
         return Loop(
             self.address,
@@ -118,6 +118,7 @@ class Client:
             stall_s=self._stall_s,
             most=most,
             sink=sink,
+            keep=keep,
         )
 
     def refusal(self, page: Page, path: str, *, elsewhere: str = "") -> EngineError:

@@ -101,9 +101,9 @@ class EmbeddedEngine:
         """The same request, with ``options`` as more fields, for a loop: see `engines.exchange.Order`."""
         return self._server.order(key, prompt, max_tokens, due=due, fresh=fresh, options=options)
 
-    def loop(self, *, most: int = 4096, sink: Sink | None = None) -> Loop:
+    def loop(self, *, most: int = 4096, sink: Sink | None = None, keep: bool = False) -> Loop:
         """Many requests at once; more than ``parallel`` of them wait inside the engine."""
-        return self._server.loop(most=most, sink=sink)
+        return self._server.loop(most=most, sink=sink, keep=keep)
 
     def activity(self) -> Activity | None:
         """The server's counters now."""

@@ -8,8 +8,9 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from phasewise.engines.base import Answer
 from phasewise.engines.dialect import OPENAI, Wire
-from phasewise.engines.glance import BLANK, SHOWN, UNSAID
+from phasewise.engines.glance import BLANK, SHOWN, THINKING, UNSAID
 
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
@@ -99,6 +100,7 @@ class Exchange(msgspec.Struct, frozen=True, kw_only=True):
         reported: the server's own timings, by its names and in its units.
         arrivals: every event; empty when a sink took them.
         received: bytes.
+        worker: which of several sent it.
     """
 
     key: int
@@ -122,6 +124,7 @@ class Exchange(msgspec.Struct, frozen=True, kw_only=True):
     reported: dict[str, float] = {}
     arrivals: Arrivals
     received: int = 0
+    worker: int = 0
 
     @property
     def slip(self) -> float:
@@ -143,6 +146,40 @@ class Exchange(msgspec.Struct, frozen=True, kw_only=True):
         if tokens is None or not self.streamed or tokens - self.first_read_tokens < 1:
             return None
         return (self.last_at - self.first_at) / (tokens - self.first_read_tokens)
+
+
+def exchanged(key: int, answer: Answer) -> Exchange:
+    """``answer``, which was waited for on an open connection, as a loop would have told it."""
+    chunks = answer.chunks
+    at = np.array([round(chunk.at * 1e9) for chunk in chunks], np.int64)
+    tokens = np.array([UNSAID if chunk.tokens is None else chunk.tokens for chunk in chunks], np.int32)
+    kind = [(BLANK if chunk.empty else SHOWN) | THINKING * chunk.thinking for chunk in chunks]
+    arrivals = Arrivals(
+        at=at, read=np.array([chunk.read for chunk in chunks], np.int32), tokens=tokens, kind=np.array(kind, np.uint8)
+    )
+    counted = np.where(arrivals.are_tokens, np.maximum(tokens, 1), 0)
+    first = arrivals.read[arrivals.are_tokens][:1]
+    return Exchange(
+        key=key,
+        due=answer.sent_at,
+        sent_at=answer.sent_at,
+        headers_at=answer.headers_at,
+        first_at=answer.first_at,
+        last_at=answer.last_at,
+        answered_at=answer.answered_at or 0.0,
+        first_read_tokens=int(counted[arrivals.read == first].sum()) if len(first) else 0,
+        ended_at=answer.ended_at,
+        status=200,
+        prompt_tokens=answer.prompt_tokens,
+        completion_tokens=answer.completion_tokens,
+        cached_tokens=answer.cached_tokens,
+        finish_reason=answer.finish_reason,
+        streamed=answer.streamed,
+        stamped=answer.stamped,
+        reported=answer.reported,
+        arrivals=arrivals,
+        received=answer.received,
+    )
 
 
 def blanks_are(completion_tokens: int | None, others: int, blanks: int) -> int | None:

@@ -33,11 +33,12 @@ MAX_SILENT = 2 * sse.MAX_EVENT
 _KEPT_READS = 128
 """Reads of a stream that may be kept before they are parsed, at least; twice as many at most."""
 
-_QUIET_NS, _OLD_NS = 100_000_000, 700_000_000
-"""Kept reads are parsed when none followed for so long, or when the first of them is so old."""
+_QUIET_NS, _OLD_NS = 100_000_000, 500_000_000
+"""Kept reads are parsed when none followed for so long, or when the first of them is so old: what a sink takes may be
+all that is left of a run that is killed."""
 
 Sink = Callable[[int, Arrivals], None]
-"""Takes the key of a request and the events that came since the last call; nothing of them is kept then."""
+"""Takes the key of a request and the events that came since the last call."""
 
 
 class Flight:
@@ -52,7 +53,9 @@ class Flight:
         error: why it failed.
     """
 
-    def __init__(self, order: Order, address: Address, secret: str, sink: Sink | None = None) -> None:
+    def __init__(
+        self, order: Order, address: Address, secret: str, sink: Sink | None = None, *, keep: bool = False
+    ) -> None:
         self.order = order
         self.sent_at = self.connect_ns = 0
         self.reads: list[bytes] = []
@@ -61,7 +64,7 @@ class Flight:
         self.error = ""
         self._address = address
         self._secret = secret
-        self._sink = sink
+        self._sink, self._forget = sink, sink is not None and not keep
         self._message = Message(address.shown)
         self._sse = framing(order.wire)
         self._tally = Tally()
@@ -242,15 +245,16 @@ class Flight:
             self._timings = found.last or self._timings
             part = self._tally.add(at, read, found)
             if self._sink is not None and part.at.size:
-                self._tally.forget()
                 self._sink(self.order.key, part)
+            if self._forget:
+                self._tally.forget()
             self._not_too_many()
         if self._sse.broken is not None and not self._done_at:
             raise dialect.broken_off(self._sse.broken, self._secret)
 
     def _look(self, events: list[bytes]) -> Glance:
         wire = self.order.wire
-        if wire is dialect.OPENAI:
+        if wire == dialect.OPENAI:  # not the same object where it came from another process
             return glance(events, self._secret)
         return of([wire.read(event, self._secret) for event in events], events)
 

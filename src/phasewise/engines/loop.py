@@ -28,7 +28,7 @@ _RECV = 64 * 2**10
 _SHORT, _LONG = 8, 4 * 2**10
 """Bytes: a shorter read may be the end of a body; a longer one is not kept but parsed, so that kept ones stay small."""
 
-_SWEEP_NS = 200_000_000
+_SWEEP_NS = 100_000_000
 """Every so often all flights are looked at: ends that the quick test missed, stalls, and the clocks' offset."""
 
 _LOOK = 15
@@ -38,6 +38,9 @@ _TAIL = b"0\r\n\r\n"
 """How a chunked body ends, unless it has trailers."""
 
 _NO_SOCKET = (errno.EMFILE, errno.ENFILE, errno.EADDRNOTAVAIL)
+
+BROKEN_OFF = "broken off by us"
+"""Error of a request that `Loop.cancel` ended."""
 
 Hot = tuple[Callable[..., Any], list[bytes], Callable[[bytes], None], Callable[[bytes | int], None], int]
 """Of a stream that is being received: how to read, what is kept, where reads and stamps go, when to parse."""
@@ -53,7 +56,7 @@ class Loop:
         insecure: accept any TLS certificate.
         stall_s: seconds without an event after which a request counts as stalled.
         most: connections that may be open at once; more requests wait, and their delay is the client's.
-        sink: takes events as they come, so that none are kept.
+        sink: takes events as they come, so that none are kept; with ``keep`` they are kept too.
 
     Raises:
         Unreachable: the server's host has no address.
@@ -69,6 +72,7 @@ class Loop:
         stall_s: float = 60.0,
         most: int = 4096,
         sink: Sink | None = None,
+        keep: bool = False,
     ) -> None:
         self.watch = SelfWatch()
         self._address = address
@@ -81,7 +85,7 @@ class Loop:
         self._stall_s = stall_s
         self._connect_s = min(CONNECT_S, stall_s)
         self._most = most
-        self._sink = sink
+        self._sink, self._keep = sink, keep
         self._due: list[tuple[float, int, Order]] = []
         self._flying: dict[int, Line] = {}
         self._hot: dict[int, Hot] = {}
@@ -115,7 +119,7 @@ class Loop:
         for line in list(self._flying.values()):
             if line.flight is not None:
                 line.flight.parse(self._offset)
-                line.flight.fail("broken off by us", time.perf_counter_ns())
+                line.flight.fail(BROKEN_OFF, time.perf_counter_ns())
                 self._finish(line)
         done, self._finished = self._finished, []
         return done
@@ -162,7 +166,7 @@ class Loop:
 
     def _start(self, order: Order, *, fresh: bool) -> None:
         """Send ``order`` on a connection that is idle, else on one of its own."""
-        flight = Flight(order, self._address, self._secret, self._sink)
+        flight = Flight(order, self._address, self._secret, self._sink, keep=self._keep)
         while self._idle and not fresh:
             line = self._idle.pop()
             if line.alive():

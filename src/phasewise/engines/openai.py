@@ -96,9 +96,9 @@ class OpenAIServer:
         body = form.body(prompt.payload, max_tokens)
         return Order(key=key, path=form.path, body=body, max_tokens=max_tokens, due=due, fresh=fresh, wire=form.wire)
 
-    def loop(self, *, most: int = 4096, sink: Sink | None = None) -> Loop:
+    def loop(self, *, most: int = 4096, sink: Sink | None = None, keep: bool = False) -> Loop:
         """Many requests at once, in this thread; the caller closes it."""
-        return self._client.loop(most=most, sink=sink)
+        return self._client.loop(most=most, sink=sink, keep=keep)
 
     def activity(self) -> Activity | None:
         """The server's counters now; None when it publishes none."""

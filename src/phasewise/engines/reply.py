@@ -42,6 +42,8 @@ class Reply:
     Attributes:
         sent_at: right before the first byte of the request was written.
         headers_at: arrival of the read that completed the head.
+        stamped: whether times are the kernel's.
+        received: bytes.
     """
 
     def __init__(
@@ -57,11 +59,12 @@ class Reply:
         self._wait_s = wait_s
         self._until = 0.0
         self._number = 0
-        self._received = 0
+        self.received = 0
+        self.stamped = False
         self._message = Message(where)
         self._broken: EngineError | None = None
-        self._stamped = not isinstance(opened, ssl.SSLSocket)
-        self._offset = stamps.offset() if self._stamped else 0
+        self._plain = not isinstance(opened, ssl.SSLSocket)
+        self._offset = stamps.offset() if self._plain else 0
 
     @property
     def status(self) -> int:
@@ -92,7 +95,7 @@ class Reply:
         while not self._message.has_head:
             at = self._receive()
             if at is None:
-                if self._received:
+                if self.received:
                     raise Unreachable(f"{self._where} broke off inside the head of its answer: look at its log.")
                 raise Silence("end of stream")
             if self._broken is not None and not self._message.has_head:
@@ -123,7 +126,7 @@ class Reply:
                 if not self._message.keep:
                     self._close()
                 return
-            if self._received > limit:
+            if self.received > limit:
                 self._close()
                 raise BrokenStream(f"{self._where} sends an answer without end: this is no answer of a model.")
             at = self._receive()
@@ -138,9 +141,9 @@ class Reply:
         After ``DRAIN_S`` seconds or ``DRAIN_BYTES`` bytes it is closed instead: the answer is here already.
         """
         self._until = time.perf_counter() + DRAIN_S
-        most = self._received + DRAIN_BYTES
+        most = self.received + DRAIN_BYTES
         with contextlib.suppress(EngineError):
-            while not self.complete and self._broken is None and self._received < most:
+            while not self.complete and self._broken is None and self.received < most:
                 # Before the limit, always: at it, _receive gives up.
                 self._socket.settimeout(max(1e-3, self._until - time.perf_counter()))
                 if self._receive() is None:
@@ -167,7 +170,7 @@ class Reply:
         if size == 0:
             return None
         self._number += 1
-        self._received += size
+        self.received += size
         try:
             self._message.feed(self._view[:size])
         except EngineError as error:
@@ -184,13 +187,14 @@ class Reply:
 
     def _read(self) -> tuple[int, float]:
         """Bytes of one read and its time: the kernel's where it stamps, else right after the read."""
-        if not self._stamped:
+        if not self._plain:
             size = self._socket.recv_into(self._buffer)
             return size, time.perf_counter()
         size, ancillary, _, _ = self._socket.recvmsg_into([self._buffer], stamps.ROOM)
         now = time.perf_counter()
         if not ancillary:
             return size, now
+        self.stamped = True
         return size, min(now, stamps.stamp(ancillary[0][2], self._offset) * 1e-9)
 
     def _ended(self) -> None:

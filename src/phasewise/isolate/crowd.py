@@ -5,12 +5,14 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, Self
+from typing import NamedTuple, Protocol, Self
 
 from phasewise.engines.base import Activity, Crowdable
-from phasewise.engines.exchange import Exchange
-from phasewise.engines.selfwatch import Watched
+from phasewise.engines.exchange import Exchange, Order
+from phasewise.engines.selfwatch import Lateness, Watched
 from phasewise.errors import EngineError, PhasewiseError
+from phasewise.isolate.ledger.schema import Asked
+from phasewise.isolate.ledger.sheet import Sheet
 
 LOOK_EVERY_S = 0.1
 """The server's counters are read no more often than this while requests run ..."""
@@ -70,8 +72,50 @@ class Progress(NamedTuple):
     fraction: float
 
 
+class Watch(Protocol):
+    """What watches a sender."""
+
+    def lateness(self) -> Lateness:
+        """What it did so far; of several, the worst of them."""
+
+
+class Sender(Protocol):
+    """What sends requests and gives them back when they are over, as `engines.loop.Loop` does in this process."""
+
+    @property
+    def watch(self) -> Watch:
+        """Watches it."""
+
+    @property
+    def in_flight(self) -> int:
+        """Requests that were sent and are not over."""
+
+    @property
+    def waiting(self) -> int:
+        """Requests that are not sent yet."""
+
+    def submit(self, order: Order) -> None:
+        """Send ``order`` when it is due; one without a time is due now."""
+
+    def step(self, until: float) -> list[Exchange]:
+        """Work until ``until`` (``perf_counter`` seconds) or until something is over; return what is."""
+
+    def cancel(self) -> list[Exchange]:
+        """Break off everything; what was in the air comes back as it is."""
+
+    def close(self) -> None:
+        """Close every connection."""
+
+
 class Crowd:
     """Requests of one sweep, as a context manager; ``close`` ends all that is in the air.
+
+    Args:
+        engine: what the requests are for.
+        budget_s, max_tokens: what they may take in all.
+        progress: told what is being done.
+        book: takes the rows.
+        sender: makes what sends them, given what takes events as they come; None: this process does.
 
     Attributes:
         streams: what was answered or failed, in the order in which it ended; those that we broke off are not in it.
@@ -89,6 +133,8 @@ class Crowd:
         budget_s: float,
         max_tokens: int,
         progress: Callable[[Progress], None] | None = None,
+        book: Sheet | None = None,
+        sender: Callable[[Sheet | None], Sender] | None = None,
     ) -> None:
         self.engine = engine
         self.streams: list[Stream] = []
@@ -104,7 +150,12 @@ class Crowd:
         self._scheduled: set[int] = set()
         self._slips: list[float] = []
         self._count = 0
-        self._loop = engine.loop()
+        self._book = book
+        if book is not None:
+            book.begin(0, self.began)
+        self._loop: Sender = (
+            sender(book) if sender else engine.loop(sink=book.sink if book is not None else None, keep=True)
+        )
         self._closing = threading.Event()
         self._flying = threading.Event()
         self._watcher = threading.Thread(target=self._watch, daemon=True)
@@ -187,7 +238,11 @@ class Crowd:
     def step(self, until: float) -> list[Stream]:
         """Work until ``until`` or until something ended; returns what did, failed or not."""
         self._flying.set()
-        done = [self._kept(exchange) for exchange in self._loop.step(until)]
+        done: list[Stream] = []
+        while not done and (now := time.perf_counter()) < until:
+            done = [self._kept(exchange) for exchange in self._loop.step(min(until, now + SLICE_S))]
+            if self._book is not None:
+                self._book.push()
         if not self._loop.in_flight and not self._loop.waiting:
             self._flying.clear()
         return done
@@ -216,6 +271,7 @@ class Crowd:
         stream = Stream(exchange, *self._asked.pop(exchange.key))
         if exchange.key in self._scheduled and exchange.sent_at:
             self._slips.append(exchange.slip)
+        self._row(stream)
         if exchange.error:
             self.failures.append(exchange.error)
             self.refused_busy = self.refused_busy or exchange.status in BUSY
@@ -227,7 +283,14 @@ class Crowd:
         ended = self._loop.cancel()
         self.broken_off += len(ended)
         for exchange in ended:
-            self._asked.pop(exchange.key, None)
+            if exchange.key in self._asked:
+                self._row(Stream(exchange, *self._asked.pop(exchange.key)))
+
+    def _row(self, stream: Stream) -> None:
+        if self._book is not None:
+            phase = "prefill" if stream.asked == 1 else "decode"
+            worker = stream.exchange.worker
+            self._book.ended(stream.exchange, Asked(0, worker, None, stream.sent, stream.asked, phase))
 
     def _look_idle(self) -> None:
         try:

@@ -1,4 +1,4 @@
-"""One flat row per request, for the Parquet file of the Run."""
+"""One flat row per request of a profile, for what is joined to it; on disk lies the `ledger`."""
 
 from __future__ import annotations
 
@@ -14,21 +14,22 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
 
     ``phase`` is ``beside`` for requests that no profile holds; ``warmup`` is True for those that no figure uses.
     ``completion_counted_by`` says who counted ``completion_tokens``: ``usage``, ``token ids``, ``length``, ``chunks``.
+    Of a saved run it, ``chunks``, ``reads`` and ``finish_reason`` are None.
     """
 
     phase: Literal["prefill", "decode", "beside"]
     prompt_tokens: int
     max_tokens: int
     completion_tokens: int
-    completion_counted_by: str
+    completion_counted_by: str | None = None
     cached_tokens: int | None
     sent_at_s: float
     ttft_s: float
     tpot_s: float | None
     ended_at_s: float
-    chunks: int
-    reads: int
-    finish_reason: str | None
+    chunks: int | None = None
+    reads: int | None = None
+    finish_reason: str | None = None
     warmup: bool
 
 

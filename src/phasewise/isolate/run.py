@@ -10,6 +10,7 @@ from phasewise.engines.base import Engine
 from phasewise.errors import EngineError, UsageError
 from phasewise.isolate import decode, plan, prefill, probes, reasoning, timings
 from phasewise.isolate.checks import Evidence, made
+from phasewise.isolate.ledger.sheet import Sheet
 from phasewise.isolate.rows import Row, row, row_beside
 from phasewise.isolate.session import Progress, Session
 from phasewise.record.observation import Observation, Phase
@@ -19,7 +20,7 @@ DEFAULT_BUDGET_S = 90.0
 
 
 class Isolation:
-    """One isolation run; ``observation()`` and ``rows()`` hold what was measured so far, whatever ended ``run()``.
+    """One isolation run; ``observation()`` holds what was measured so far, whatever ended ``run()``.
 
     Args:
         engine: what to measure.
@@ -30,6 +31,7 @@ class Isolation:
         lengths: prompt lengths of the prefill profile instead of the planned ones.
         progress: called before each request.
         clock: seconds, for the budget.
+        book: takes the rows.
 
     Raises:
         UsageError: a budget or a length that is not positive.
@@ -45,6 +47,7 @@ class Isolation:
         lengths: Sequence[int] | None = None,
         progress: Callable[[Progress], None] | None = None,
         clock: Callable[[], float] = time.perf_counter,
+        book: Sheet | None = None,
     ) -> None:
         if not 0 < budget_s < math.inf:
             raise UsageError(f"A budget of {budget_s:g} s measures nothing: give a positive number of seconds.")
@@ -52,7 +55,7 @@ class Isolation:
             raise UsageError("A prompt has at least one token: give lengths of 1 and more.")
         self._phases, self._budget = tuple(phases), budget_s
         self._max_prompt, self._lengths = max_prompt, lengths
-        self._session = Session(engine, budget_s=budget_s, progress=progress, clock=clock)
+        self._session = Session(engine, budget_s=budget_s, progress=progress, clock=clock, book=book)
         self._stopped: list[str] = []
         self._probes: Probes | None = None
         if probes.possible(engine):
@@ -102,11 +105,15 @@ class Isolation:
 
     def rows(self) -> list[Row]:
         """One row per request, in the order in which they were sent."""
+        session, unused = self._session, self.unused()
+        found = [row(sample, began=session.began, warmup=sample.number in unused) for sample in session.samples]
+        return found + [row_beside(one, began=session.began) for one in session.beside]
+
+    def unused(self) -> set[int]:
+        """Numbers of the requests of a phase that no figure of it uses."""
         samples = self._session.samples
-        used = {id(s) for kept in (prefill.kept(samples), decode.kept(samples)) for g in kept.values() for s in g}
-        began = self._session.began
-        found = [row(sample, began=began, warmup=id(sample) not in used) for sample in samples]
-        return found + [row_beside(one, began=began) for one in self._session.beside]
+        used = {s.number for kept in (prefill.kept(samples), decode.kept(samples)) for g in kept.values() for s in g}
+        return {sample.number for sample in samples} - used
 
     def _probe(self) -> None:
         """Ask for more than the two profiles, with what the budget keeps for it."""

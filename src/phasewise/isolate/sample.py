@@ -40,6 +40,7 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
         lag_s: by how much a sleep of a millisecond overran right before it.
         clock_moved_s: by how much the system's clock, which gives the kernel's stamps, was set meanwhile.
         at_once: the engine gives no token before the answer is complete, so TTFT is the time of the whole answer.
+        number: of the request in its run.
     """
 
     phase: Phase
@@ -52,6 +53,7 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
     lag_s: float
     clock_moved_s: float = 0.0
     at_once: bool = False
+    number: int = 0
 
     @property
     def prompt_tokens(self) -> int:

@@ -10,8 +10,11 @@ import msgspec
 
 from phasewise.engines import stamps
 from phasewise.engines.base import Activity, Engine
+from phasewise.engines.exchange import Exchange, exchanged, joined
 from phasewise.errors import BrokenStream, EngineError, Refused
 from phasewise.isolate.costs import Costs
+from phasewise.isolate.ledger.schema import Asked
+from phasewise.isolate.ledger.sheet import Sheet
 from phasewise.isolate.machine import Load, load
 from phasewise.isolate.sample import Beside, Sample, Shape
 from phasewise.record.observation import Phase
@@ -53,7 +56,8 @@ class Snapshot(NamedTuple):
 class Session:
     """The one place that talks to the engine.
 
-    ``clock`` (seconds) is what the budget is held against; a test may pass one that does not run.
+    ``clock`` (seconds) is what the budget is held against; a test may pass one that does not run. ``book`` takes the
+    rows of a request, and of its chunks, as soon as it has ended.
 
     Attributes:
         samples: the requests that were answered, in order.
@@ -73,6 +77,7 @@ class Session:
         budget_s: float,
         progress: Callable[[Progress], None] | None = None,
         clock: Callable[[], float] = time.perf_counter,
+        book: Sheet | None = None,
     ) -> None:
         self.engine = engine
         self.samples: list[Sample] = []
@@ -90,6 +95,10 @@ class Session:
         self._next_snapshot = 0.0
         self._in_a_row = self._lost_tokens = 0
         self._at_once = False
+        self._book = book
+        self._count = 0
+        if book is not None:
+            book.begin(0, time.perf_counter())
 
     def left(self) -> float:
         """Seconds of the budget that are left; negative when it is overspent."""
@@ -127,11 +136,15 @@ class Session:
         prompt = self.engine.prompt(shape.prompt)
         lag = _oversleep()
         cpu, wall, offset = time.process_time(), self._clock(), stamps.offset()
+        self._count += 1
+        began = time.perf_counter()
         try:
             answer = self.engine.ask(prompt, shape.answer)
         except (BrokenStream, Refused) as error:
             if isinstance(error, Refused) and error.status < 500:
                 raise
+            lost = Exchange(key=self._count, due=began, error=str(error), arrivals=joined([]))
+            self._row(lost, Asked(0, 0, None, prompt.tokens, shape.answer, phase))
             self._failed(error, shape)
             return
         self._in_a_row = 0
@@ -147,8 +160,17 @@ class Session:
                 lag_s=lag,
                 clock_moved_s=abs(stamps.offset() - offset) * 1e-9,
                 at_once=self._at_once and phase == "decode",
+                number=self._count,
             )
         )
+        self._row(exchanged(self._count, answer), Asked(0, 0, None, prompt.tokens, shape.answer, phase))
+
+    def took(self, beside: Beside) -> None:
+        """Keep a request that is no sample of a phase."""
+        self.beside.append(beside)
+        self._count += 1
+        exchange = msgspec.structs.replace(beside.exchange, key=self._count)
+        self._row(exchange, Asked(0, 0, None, beside.shape.prompt, beside.shape.answer, "beside"))
 
     def at_once(self) -> None:
         """Take it from here on, and for the answers so far, that none has a token before it is complete."""
@@ -176,6 +198,13 @@ class Session:
         """Tokens sent and received so far."""
         every: list[Sample | Beside] = [*self.samples, *self.beside]
         return sum(one.prompt_tokens for one in every), sum(one.counted[0] for one in every)
+
+    def _row(self, exchange: Exchange, asked: Asked) -> None:
+        """Hand on the rows of a request."""
+        if self._book is not None:
+            self._book.sink(exchange.key, exchange.arrivals)
+            self._book.ended(exchange, asked)
+            self._book.push()
 
     def _failed(self, error: EngineError, shape: Shape) -> None:
         """Note a failure; raise it when it was one too many."""

@@ -9,10 +9,10 @@ from contextlib import contextmanager
 from phasewise.engines.base import Crowdable
 from phasewise.errors import EngineError, UsageError
 from phasewise.isolate import plan
-from phasewise.isolate.crowd import Crowd, Progress, Stream
+from phasewise.isolate.crowd import Crowd, Progress, Sender
+from phasewise.isolate.ledger.sheet import Sheet
 from phasewise.isolate.mix import MixRun
 from phasewise.isolate.pace import LEAST_STEPS, Pace
-from phasewise.isolate.rows import Row
 from phasewise.isolate.surface import SurfaceRun
 from phasewise.isolate.sweep_checks import Evidence, made
 from phasewise.isolate.together import AT_ONCE, TogetherRun
@@ -47,6 +47,8 @@ class Sweep:
         max_prompt: longest prompt, tokens.
         limit: requests that the server says it runs at once.
         progress: called before each group of requests.
+        book: takes the rows.
+        sender: makes what sends the requests; see `Crowd`.
 
     Raises:
         UsageError: a budget, batch or number of tokens that measures nothing.
@@ -62,6 +64,8 @@ class Sweep:
         max_prompt: int | None = None,
         limit: int | None = None,
         progress: Callable[[Progress], None] | None = None,
+        book: Sheet | None = None,
+        sender: Callable[[Sheet | None], Sender] | None = None,
     ) -> None:
         if not 0 < budget_s < math.inf:
             raise UsageError(f"A budget of {budget_s:g} s measures nothing: give a positive number of seconds.")
@@ -75,7 +79,9 @@ class Sweep:
         batches = sorted({*(2**k for k in range(self._most.bit_length())), self._most})
         pace = Pace()
         self._room, self._pace = max(2, room - plan.MARGIN), pace
-        self._crowd = Crowd(engine, budget_s=budget_s, max_tokens=max_tokens, progress=progress)
+        self._crowd = Crowd(
+            engine, budget_s=budget_s, max_tokens=max_tokens, progress=progress, book=book, sender=sender
+        )
         self._together = TogetherRun(self._crowd, pace, longest=longest)
         self._surface = SurfaceRun(
             self._crowd, pace, batches=batches, room=self._room, longest=longest, limit=self._limit
@@ -125,9 +131,10 @@ class Sweep:
             stopped="; ".join(self._stopped),
         )
 
-    def rows(self) -> list[Row]:
-        """One row per request, in the order in which they ended."""
-        return [_row(stream, self._crowd.began) for stream in self._crowd.streams]
+    @property
+    def began(self) -> float:
+        """``perf_counter()`` second from which the times of its rows count."""
+        return self._crowd.began
 
     def _mixed(self) -> str:
         batches = self._mixed_batches()
@@ -153,25 +160,3 @@ class Sweep:
         except (EngineError, KeyboardInterrupt) as cut:
             self._stopped.append("interrupted" if isinstance(cut, KeyboardInterrupt) else str(cut))
             raise
-
-
-def _row(stream: Stream, began: float) -> Row:
-    exchange = stream.exchange
-    which = exchange.arrivals.are_tokens
-    counted = exchange.completion_tokens
-    return Row(
-        phase="prefill" if stream.asked == 1 else "decode",
-        prompt_tokens=stream.prompt_tokens,
-        max_tokens=stream.asked,
-        completion_tokens=int(which.sum()) if counted is None else counted,
-        completion_counted_by="chunks" if counted is None else "usage",
-        cached_tokens=exchange.cached_tokens,
-        sent_at_s=exchange.sent_at - began,
-        ttft_s=exchange.ttft,
-        tpot_s=exchange.tpot,
-        ended_at_s=exchange.ended_at - began,
-        chunks=int(which.sum()),
-        reads=len(set(exchange.arrivals.read[which].tolist())),
-        finish_reason=exchange.finish_reason,
-        warmup=False,
-    )

@@ -18,6 +18,7 @@ from phasewise.isolate.holding import least_answer
 from phasewise.isolate.recorded import Sent, Shape
 from phasewise.isolate.run import Isolation
 from phasewise.jobs import captured, rows
+from phasewise.jobs.begun import REQUESTS
 from phasewise.jobs.envelope import envelope, identity
 from phasewise.jobs.ground import what_runs
 from phasewise.jobs.of_run import OfRun
@@ -136,7 +137,7 @@ def capture(options: Options, progress: Progress) -> Finished:
         unsaved = {"run.json": why_not(lambda: save(run, folder))}
         if work.isolation is not None:
             requests = work.isolation.rows()
-            unsaved["requests.parquet"] = why_not(lambda: rows.write(requests, folder / "requests.parquet"))
+            unsaved[REQUESTS] = why_not(lambda: rows.write(requests, folder / REQUESTS))
     return Finished(run, folder, work.exit_code or _exit_code(run), {name: why for name, why in unsaved.items() if why})
 
 

@@ -12,7 +12,8 @@ import msgspec
 from phasewise.errors import UsageError
 from phasewise.fix.reported import fix_reported
 from phasewise.hardware import catalogue as accelerators
-from phasewise.jobs.envelope import envelope
+from phasewise.jobs.envelope import envelope, identity
+from phasewise.jobs.saved import why_not
 from phasewise.jobs.subject import Subject
 from phasewise.judge import reported as judging
 from phasewise.judge.reported import Ground
@@ -24,26 +25,30 @@ from phasewise.observe.results.read import read
 from phasewise.observe.results.stated import Stated
 from phasewise.predict.roofline import computes_in
 from phasewise.record.observation import Phase
-from phasewise.record.results import Reported, Results, Row, Step
-from phasewise.record.run import Run
+from phasewise.record.results import Reported, Row, Step
+from phasewise.record.run import RUNS, Run, claimed, save
 
 _SAME_BYTES = 0.03
 """How far the weights that a file names may be from the model's."""
 
 
-class Done(NamedTuple):
-    """The run (model, machine, fixes), the verdict, and the exit code that it deserves."""
+class Finished(NamedTuple):
+    """A run, the folder it was saved in, the exit code that it deserves, and why a file could not be saved, by name."""
 
     run: Run
-    results: Results
+    folder: Path
     exit_code: int
+    unsaved: dict[str, str]
 
 
-def judge(file: Path | None, said: Stated, subject: Subject, progress: Callable[[str, float], None]) -> Done:
-    """Judge ``file``, or what was stated.
+def judge(
+    file: Path | None, said: Stated, subject: Subject, progress: Callable[[str, float], None], out: Path = RUNS
+) -> Finished:
+    """Judge ``file``, or what was stated, and save the run.
 
     Raises:
         UsageError: neither or both, a rate without a phase, or a file that is none.
+        InputError: a folder that cannot be written to.
     """
     started = time.perf_counter()
     if file is not None and said.any:
@@ -53,17 +58,25 @@ def judge(file: Path | None, said: Stated, subject: Subject, progress: Callable[
         subject = msgspec.structs.replace(subject, kv=reported.kv)
     on = _ground(reported, subject, progress)
     reported = msgspec.structs.replace(reported, rows=tuple(_partly(row, on) for row in reported.rows))
+    with claimed(identity(reported.file or "stated"), out) as folder:
+        run = _judged(reported, on, started, folder.name)
+        why = why_not(lambda: save(run, folder))
+    assert run.results is not None
+    doubted = any(check.voids and check.status == "failed" for check in reported.checks)
+    return Finished(run, folder, 3 if run.results.alarms or doubted else 0, {"run.json": why} if why else {})
+
+
+def _judged(reported: Reported, on: Ground, started: float, identity: str) -> Run:
     results = judging.judge(reported, on)
-    run = Run(
-        envelope=envelope("judge", reported.file or "stated", started),
+    return Run(
+        envelope=envelope("judge", reported.file or "stated", started, identity=identity),
         model=on.model.facts(computes_in(on.model, on.machine, on.roofs[0]) if on.machine and on.roofs else "")
         if on.model
         else None,
         machine=on.machine,
         remedies=fix_reported(results, on),
+        results=results,
     )
-    doubted = any(check.voids and check.status == "failed" for check in reported.checks)
-    return Done(run, results, 3 if results.alarms or doubted else 0)
 
 
 def _ground(reported: Reported, subject: Subject, progress: Callable[[str, float], None]) -> Ground:

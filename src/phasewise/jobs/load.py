@@ -14,20 +14,26 @@ from phasewise.engines.openai import OpenAIServer
 from phasewise.errors import InputError, Interrupted, UsageError
 from phasewise.isolate.crew.crew import Crew
 from phasewise.isolate.crew.on_ray import Place, require
-from phasewise.isolate.workload import seek, table
-from phasewise.isolate.workload.book import Book
+from phasewise.isolate.ledger import table
+from phasewise.isolate.ledger.book import Book
+from phasewise.isolate.ledger.schema import WARMUP
+from phasewise.isolate.workload import seek
 from phasewise.isolate.workload.figures import figures
 from phasewise.isolate.workload.plan import Bounds, Plan, warmup, within
-from phasewise.isolate.workload.rows import WARMUP
 from phasewise.isolate.workload.worker import Done, Worker
+from phasewise.jobs.begun import UNTOLD
 from phasewise.jobs.crew import crew, served
 from phasewise.jobs.envelope import envelope, identity
+from phasewise.jobs.load_power import of_trial
+from phasewise.jobs.sampled import ROWS, Beside
+from phasewise.jobs.saved import why_not
 from phasewise.jobs.stopping import Stop, stopping
 from phasewise.jobs.target import Connection, known, open_server
 from phasewise.jobs.workload import Progress, Sending, Workload
 from phasewise.record import crew as record
 from phasewise.record.envelope import Status
 from phasewise.record.load import Limits, Load, LoadPlan, Trial
+from phasewise.record.power import Power
 from phasewise.record.run import RUNS, Run, claimed, save
 from phasewise.record.target import Target
 
@@ -47,6 +53,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     connections: int = 4096
     connection: Connection = Connection()
     workers: Place | None = None
+    power: bool = True
+    exporter: str = ""
     out: Path = RUNS
 
 
@@ -130,12 +138,15 @@ def load(prepared: Prepared, progress: Progress) -> Finished:
     started, options = time.perf_counter(), prepared.options
     if options.workers is not None:
         require()
-    with claimed(identity(options.target or "embedded"), options.out) as folder:
+    with (
+        claimed(identity(options.target or "embedded"), options.out) as folder,
+        Beside(options.target, options.exporter, wanted=options.power) as reading,
+    ):
         progress("probing the server", 0.0)
         engine = open_server(options.target, options.connection)
         try:
             with crew(options.workers, engine, progress) as others, stopping() as stop:
-                run = _Run(prepared, engine, others, folder, stop, progress, started)
+                run = _Run(prepared, engine, others, folder, stop, progress, started, reading)
                 try:
                     return run.finish(*run.measure())
                 except OSError as error:
@@ -157,9 +168,12 @@ class _Run:
         stop: Stop,
         progress: Progress,
         started: float,
+        reading: Beside,
     ) -> None:
         self.prepared, self.engine, self.crew, self.folder = prepared, engine, crew, folder
-        self.stop, self.progress, self.started = stop, progress, started
+        self.stop, self.progress, self.started, self.reading = stop, progress, started, reading
+        self.zeros: dict[int, float] = {}
+        self.power: Power | None = None
         self.options, self.workload = prepared.options, prepared.workload
         self.gave_out = ""
         self.plan, self.words = prepared.fitted(engine.target)
@@ -173,7 +187,8 @@ class _Run:
             Interrupted: nothing was sent.
         """
         nothing = Load(plan=self.words, sent=0, failed=0, unsent=0, reasons={}, window=None)
-        save(self._record(nothing, "interrupted", "phasewise ended before it could say why"), self.folder)
+        save(self._record(nothing, "interrupted", UNTOLD), self.folder)
+        self.reading.before()
         if self.options.warmup:
             first = warmup(self.plan, self.options.warmup)
             self._send(first, WARMUP, self.options.drain_s, "warming up")
@@ -187,19 +202,29 @@ class _Run:
             done = self._send(self.plan, 0, self.options.drain_s, "sending")
             self.progress("adding up", 1.0)
             found = self._figures(done, 0)
+        if not self.stop():
+            self.reading.after()
         table.merge(self.folder)
+        self.power = self.reading.power(of_trial(self.folder, found.trial, self.zeros), None)
         files = tuple(f"{name}.parquet" for name in table.TABLES if (self.folder / f"{name}.parquet").exists())
-        return msgspec.structs.replace(found, rows=files, crew=self.crew.record() if self.crew else None), done
+        now = time.time() - time.perf_counter()
+        found = msgspec.structs.replace(
+            found,
+            rows=files,
+            starts={trial: now + zero for trial, zero in self.zeros.items()},
+            crew=self.crew.record() if self.crew else None,
+        )
+        return found, done
 
     def finish(self, found: Load, done: Sequence[Done]) -> Finished:
         """Save the run and say how it ended."""
         status, reason, code = self._ending(found, done)
         run = self._record(found, status, reason)
-        unsaved = {}
-        try:
-            save(run, self.folder)
-        except OSError as error:
-            unsaved["run.json"] = error.strerror or str(error)
+        saved = {
+            "run.json": why_not(lambda: save(run, self.folder)),
+            ROWS: why_not(lambda: self.reading.write(self.folder, self.zeros.get(found.trial, self.started))),
+        }
+        unsaved = {name: why for name, why in saved.items() if why}
         return Finished(run=run, folder=self.folder, exit_code=code, unsaved=unsaved)
 
     def _send(self, plan: Plan, trial: int, drain_s: float, doing: str) -> tuple[Done, ...]:
@@ -213,7 +238,7 @@ class _Run:
             )
 
         if self.crew is not None and trial != WARMUP:
-            return self.crew.send(
+            done = self.crew.send(
                 plan,
                 self.folder,
                 trial=trial,
@@ -222,6 +247,8 @@ class _Run:
                 stopped=self.stop,
                 tell=tell,
             )
+            self.zeros[trial] = self.crew.start
+            return done
         with Book(self.folder) as book:
             worker = Worker(
                 self.server,
@@ -234,7 +261,8 @@ class _Run:
                 tell=tell,
             )
             worker.prepare()
-            return (worker.run(time.perf_counter() + LEAD_S),)
+            self.zeros[trial] = time.perf_counter() + LEAD_S
+            return (worker.run(self.zeros[trial]),)
 
     def _figures(self, done: Sequence[Done], trial: int) -> Load:
         words, limits = self.words, self.options.limits
@@ -292,7 +320,7 @@ class _Run:
         held = [trial for trial in trials if trial.rate == outcome.held]
         best = held[0].number if held else max(seen)
         found, done = seen[best]
-        return msgspec.structs.replace(found, trials=trials, found=outcome), done
+        return msgspec.structs.replace(found, trial=best, trials=trials, found=outcome), done
 
     def _record(self, found: Load, status: Status, reason: str) -> Run:
         name = self.engine.target.name
@@ -300,6 +328,7 @@ class _Run:
             envelope=envelope("load", name, self.started, status=status, reason=reason, identity=self.folder.name),
             target=self.engine.target,
             load=found,
+            power=self.power,
         )
 
     def _ending(self, found: Load, done: Sequence[Done]) -> tuple[Status, str, int]:
@@ -316,6 +345,8 @@ class _Run:
         if short := _short(found.crew, done):
             return "partial", short, 3
         if found.client is not None and not found.client.believed:
+            return "complete", "", 3
+        if self.power is not None and any(check.voids and check.status == "failed" for check in self.power.checks):
             return "complete", "", 3
         breaks = found.found is None and found.goodput is not None and found.goodput.holds == "breaks"
         return "complete", "", 1 if breaks else 0

@@ -10,11 +10,13 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 
-from phasewise.errors import InputError, UsageError
+from phasewise.errors import InputError, Terminated, UsageError
 from phasewise.hardware.power.sampler import Sampler
-from phasewise.isolate.rows import Row
 from phasewise.jobs import trace as traces
+from phasewise.jobs.begun import REQUESTS
 from phasewise.jobs.envelope import envelope, identity
+from phasewise.jobs.load_power import of_trial
+from phasewise.jobs.requests import requests
 from phasewise.jobs.sampled import of_requests, why_nothing
 from phasewise.jobs.saved import why_not
 from phasewise.judge.power.figures import metering
@@ -31,7 +33,6 @@ from phasewise.report.live import Drawn
 
 Progress = Callable[[str, float], None]
 
-REQUESTS = "requests.parquet"
 
 _UNIX = 1e8
 """Times from here on are Unix seconds; those of a clock of its own are less."""
@@ -111,8 +112,10 @@ def recordings(options: Options) -> Recordings:
     return beside(found)
 
 
-def watch(seconds: float, exporter: str, seen: Callable[[Sequence[Drawn]], None]) -> Watched:
+def watch(seconds: float, exporter: str, seen: Callable[[Sequence[Drawn]], None]) -> tuple[Watched, int]:
     """Read every meter of this machine (or the exporter) for ``seconds``; ``seen`` is shown what came, as it comes.
+
+    Ctrl-C or SIGTERM ends the reading, not the report: the exit code says which.
 
     Raises:
         UsageError: no meter can be read here.
@@ -123,13 +126,15 @@ def watch(seconds: float, exporter: str, seen: Callable[[Sequence[Drawn]], None]
                 f"{why_nothing(sampler.stop().why_not)}: name a monitor's file with --telemetry FILE, or an exporter "
                 "with --exporter http://HOST:9400/metrics."
             )
+        begun, code = time.perf_counter(), 0
         try:
-            until = time.perf_counter() + seconds
+            until = begun + seconds
             while (left := until - time.perf_counter()) > 0:
                 time.sleep(min(left, 0.5))
                 seen(_last(of_readings(sampler.devices, sampler.so_far())))
-        except KeyboardInterrupt:
-            pass  # what was read until then is shown
+        except KeyboardInterrupt as stop:  # what was read until then is shown
+            code = 143 if isinstance(stop, Terminated) else 130
+        lasted = time.perf_counter() - begun
         read = sampler.stop()
     series = of_readings(read.devices, read.readings)
     names = dict.fromkeys(device.meter for device in read.devices)
@@ -137,7 +142,8 @@ def watch(seconds: float, exporter: str, seen: Callable[[Sequence[Drawn]], None]
     states += [MeterState(name=name, readable=False, why_not=why) for name, why in read.why_not.items()]
     found = recording("this machine" if not exporter else "the exporter", " and ".join(names), series).power
     how = f"{' and '.join(names)} read every {read.every_s * 1e3:.0f} ms."
-    return Watched(meters=tuple(states), seconds=seconds, power=msgspec.structs.replace(found, how=how))
+    power = msgspec.structs.replace(found, how=how)
+    return Watched(meters=tuple(states), seconds=lasted if code else seconds, power=power), code
 
 
 def _last(series: Sequence[Series]) -> list[Drawn]:
@@ -164,9 +170,13 @@ def exit_code(found: Power) -> int:
 def _recorded_before(inputs: Sequence[Path]) -> Finished:
     """A run that was sampled as it was measured."""
     path = inputs[0]
+    if not path.exists():
+        raise InputError(f"{path} is not there: name a run, or a trace with --telemetry FILE.")
     if len(inputs) > 1 or not _is_run(path):
         raise UsageError("a trace holds no power: name what a monitor wrote beside it with --telemetry FILE.")
     run = load(path)
+    if run.power_sweep is not None:
+        raise UsageError(f"{path} is a power sweep: phasewise report {path} shows it.")
     if run.power is None or not run.power.phases:
         why = "; ".join(run.power.missing.values()) if run.power else "none was read when it was made"
         raise UsageError(f"{path} holds no power ({why}): name what a monitor wrote with --telemetry FILE.")
@@ -187,12 +197,13 @@ def _what(inputs: Sequence[Path], progress: Progress) -> _What:
 
 def _of_run(path: Path) -> _What:
     run, folder = load(path), path if path.is_dir() else path.parent
-    if run.observation is None:
-        raise UsageError(f"{path} is no run of phasewise profile: telemetry is joined to one, or to traces.")
-    if run.envelope.zero is None:
-        raise UsageError(f"{path} does not say when its requests were sent: make it again with this phasewise.")
-    found = _rows(folder / REQUESTS)
-    joined = of_requests(found, run.envelope.zero)
+    if run.power_sweep is not None:
+        raise UsageError(f"{path} is a power sweep, with its telemetry beside it: phasewise report {path} shows it.")
+    if run.observation is None and run.load is None:
+        raise UsageError(
+            f"{path} is no run of phasewise profile, sweep or load: telemetry is joined to one, or to traces."
+        )
+    joined = _requests(run, path, folder)
     if not joined.spans:
         raise UsageError(
             f"{path} holds no request of a phase that was measured alone: make a run with phasewise profile."
@@ -200,35 +211,27 @@ def _of_run(path: Path) -> _What:
     return _What(run.target.name if run.target else "run", joined, run)
 
 
-def _rows(file: Path) -> list[Row]:
-    """The requests of a profile.
+def _requests(run: Run, path: Path, folder: Path) -> Joined:
+    """What ran when.
 
     Raises:
-        InputError: they are not there, or of another kind of run.
+        UsageError: the run is of a phasewise that did not keep it.
+        InputError: the rows are not there, or of another kind of run.
     """
-    import duckdb
-
-    if not file.exists():
-        raise InputError(f"{file} is not there: name a run of phasewise profile, with its rows.")
+    untold = UsageError(f"{path} does not say when its requests were sent: make it again with this phasewise.")
+    if run.load is None and run.envelope.zero is None:
+        raise untold
+    if run.load is None and run.sweep is None:
+        return of_requests(requests(folder / REQUESTS), run.envelope.zero or 0.0)
+    trial, zeros = (run.load.trial, run.load.starts) if run.load else (0, {0: run.envelope.zero or 0.0})
+    if trial not in zeros:
+        raise untold
+    if not (folder / REQUESTS).exists():
+        raise InputError(f"{folder / REQUESTS} is not there: name a run with its rows.")
     try:
-        table = duckdb.read_parquet(str(file)).fetchnumpy()
-        columns = {
-            name: np.ma.filled(column, np.nan) if column.dtype.kind == "f" else column for name, column in table.items()
-        }
-        rows = [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
-        return [msgspec.convert({name: _plain(value) for name, value in row.items()}, Row) for row in rows]
-    except (duckdb.Error, msgspec.ValidationError) as error:
-        why = str(error).partition("\n")[0]
-        raise InputError(f"{file} holds no requests of a profile ({why}): name a run of phasewise profile.") from None
-
-
-def _plain(value: object) -> object:
-    """A cell as the row's field has it; counts that some answers lacked were kept as floats."""
-    if isinstance(value, np.generic):
-        value = value.item()
-    if isinstance(value, float):
-        return None if np.isnan(value) else int(value) if value.is_integer() else value
-    return value
+        return of_trial(folder, trial, zeros)
+    except OSError as error:
+        raise InputError(f"{folder / REQUESTS} cannot be read ({error.strerror}): make the run again.") from None
 
 
 def _of_traces(files: tuple[Path, ...], progress: Progress) -> _What:

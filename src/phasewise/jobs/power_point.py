@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from phasewise.engines.base import Engine
@@ -10,10 +10,13 @@ from phasewise.hardware.power.guard_child import Now
 from phasewise.isolate import plan
 from phasewise.isolate.rows import Row
 from phasewise.isolate.run import Isolation
+from phasewise.jobs.sampled import of_requests
 from phasewise.judge.clock_slope import Clocked
 from phasewise.judge.drawn import Beside, Span
+from phasewise.judge.power.power import judge
+from phasewise.observe.telemetry.series import Series
 from phasewise.record.observation import Observation, Phase
-from phasewise.record.power_sweep import AtCap, Cap, Drawn
+from phasewise.record.power_sweep import AtCap, Cap
 from phasewise.record.quantity import Quantity, measured
 
 PHASES: tuple[Phase, Phase] = ("prefill", "decode")
@@ -37,11 +40,10 @@ class Point(NamedTuple):
 
 
 class Window(NamedTuple):
-    """A request of a phase: the part of it that was that phase, and the tokens that this part computed or made."""
+    """A request of a phase, and the part of it that was that phase."""
 
     row: Row
     span: Span
-    tokens: int
 
 
 def begin(engine: Engine, budget_s: float, prompt: int, progress: Callable[[str, float], None]) -> Point:
@@ -63,17 +65,18 @@ def counts(point: Point) -> bool:
     return any(windows(phase, rows, point.isolation.began) for phase in PHASES)
 
 
-def cap(point: Point, beside: Beside) -> Cap:
-    """``point`` as one cap of the record, not yet held against the others."""
+def cap(point: Point, beside: Beside, series: Sequence[Series]) -> Cap:
+    """``point`` as one cap of the record, not yet held against the others; ``series`` are of the cards set."""
     seen = point.isolation.observation()
+    joules = _joules(point, series)
     limit, enforced = min(now.limit for now in point.set), [now.enforced for now in point.set]
     least = min((one for one in enforced if one is not None), default=limit)
     return Cap(
         asked=_watts(point.asked, "asked for"),
         limit=_watts(limit, "read back from the driver after it was set"),
         enforced=_watts(least, "least limit that the driver enforces") if least < limit else None,
-        prefill=_side("prefill", seen, point, beside),
-        decode=_side("decode", seen, point, beside),
+        prefill=_side("prefill", seen, point, beside, joules),
+        decode=_side("decode", seen, point, beside, joules),
         again=point.again,
         disturbed=point.disturbed,
         doubts=tuple(f"{one.name}: {one.detail}" for one in seen.checks if one.voids and one.status == "failed"),
@@ -102,20 +105,22 @@ def windows(phase: Phase, rows: Sequence[Row], zero: float) -> list[Window]:
             continue
         sent, first = zero + row.sent_at_s, zero + row.sent_at_s + row.ttft_s
         if phase == "prefill":
-            found.append(Window(row, Span(sent, first), row.prompt_tokens - (row.cached_tokens or 0)))
+            found.append(Window(row, Span(sent, first)))
         else:
-            found.append(Window(row, Span(first, zero + row.ended_at_s), row.completion_tokens - 1))
+            found.append(Window(row, Span(first, zero + row.ended_at_s)))
     return found
 
 
-def _side(phase: Phase, seen: Observation, point: Point, beside: Beside) -> AtCap | None:
+def _side(
+    phase: Phase, seen: Observation, point: Point, beside: Beside, joules: Mapping[Phase, Quantity]
+) -> AtCap | None:
     given = _time(phase, seen)
     if given is None:
         return None
     tokens, took = given
     ran = windows(phase, point.isolation.rows(), point.isolation.began)
     drawn = beside.drawn([one.span for one in ran])
-    return AtCap(tokens=tokens, time=took, drawn=drawn, energy=_energy(drawn, ran))
+    return AtCap(tokens=tokens, time=took, drawn=drawn, energy=joules.get(phase))
 
 
 def _time(phase: Phase, seen: Observation) -> tuple[float, Quantity] | None:
@@ -125,13 +130,13 @@ def _time(phase: Phase, seen: Observation) -> tuple[float, Quantity] | None:
     return (last.tokens, last.ttft) if last else None
 
 
-def _energy(drawn: Drawn, ran: Sequence[Window]) -> Quantity | None:
-    """Joules per token: mean watts of all cards over the time of the phase, by the tokens of that time."""
-    tokens = sum(one.tokens for one in ran)
-    if drawn.watts is None or tokens <= 0:
-        return None
-    seconds = sum(one.span.end - one.span.begin for one in ran)
-    return measured(drawn.watts.value * seconds / tokens, "J/token", "mean watts of all cards times seconds a token")
+def _joules(point: Point, series: Sequence[Series]) -> dict[Phase, Quantity]:
+    """Joules per token of all cards together, by the same windows and counters as beside every other run."""
+    joined = of_requests(point.isolation.rows(), point.isolation.began)
+    if not series or not joined.spans:
+        return {}
+    found = judge(series, joined, provenance="measured", how="", every=True).phases
+    return {phase: each for phase in PHASES if phase in found and (each := found[phase].per_token) is not None}
 
 
 def _watts(milliwatts: float, source: str) -> Quantity:

@@ -22,10 +22,13 @@ def restore() -> tuple[Held, ...]:
 
 
 def left_over() -> tuple[Held, ...]:
-    """The same before another command of the family; none, too, while a sweep runs or when the file is damaged."""
-    if not held.file().exists():
-        return ()
+    """The same before another command of the family; none, too, while a sweep runs.
+
+    Raises:
+        InputError: the file that says what was found is damaged or cannot be reached.
+    """
     try:
-        return restore()
-    except UsageError:
+        done = held.recover()
+    except held.Busy:
         return ()
+    return power_caps.held([back.card for back in done], done)

@@ -14,6 +14,7 @@ from phasewise.hardware.power.guard import Guard, GuardLost
 from phasewise.hardware.power.limits import Card
 from phasewise.hardware.power.sampler import Sampler, Telemetry
 from phasewise.jobs import power_caps, power_point, power_runs, rows
+from phasewise.jobs.begun import REQUESTS
 from phasewise.jobs.envelope import envelope, identity
 from phasewise.jobs.power_point import Point
 from phasewise.jobs.saved import why_not
@@ -21,6 +22,7 @@ from phasewise.jobs.target import Connection, open_engine
 from phasewise.judge import clock_slope
 from phasewise.judge import power_sweep as judge
 from phasewise.judge.drawn import Beside
+from phasewise.observe.telemetry.series import of_readings
 from phasewise.record.envelope import Status
 from phasewise.record.power_sweep import Held, PowerSweep
 from phasewise.record.run import RUNS, Run, claimed, save
@@ -222,7 +224,7 @@ def _saved_rows(sweep: _Sweep, folder: Path) -> dict[str, str]:
     ]
     readings = [msgspec.structs.replace(one, at=one.at - zero) for one in sweep.telemetry.readings]
     return {
-        power_runs.REQUESTS: why_not(lambda: rows.write(requests, folder / power_runs.REQUESTS)),
+        REQUESTS: why_not(lambda: rows.write(requests, folder / REQUESTS)),
         power_runs.TELEMETRY: why_not(lambda: rows.write(readings, folder / power_runs.TELEMETRY)),
     }
 
@@ -252,7 +254,8 @@ def _judged(sweep: _Sweep, started: float, folder: str) -> Run:
     uuids = {now.card.uuid for point in sweep.points for now in point.set}
     devices = [i for i, one in enumerate(telemetry.devices) if (one.uuid in uuids if uuids else one.kind == "gpu")]
     beside = Beside(telemetry.readings, devices)
-    caps = judge.compared([power_point.cap(point, beside) for point in sweep.points if point.set])
+    series = [one for one in of_readings(telemetry.devices, telemetry.readings) if one.device.uuid in uuids]
+    caps = judge.compared([power_point.cap(point, beside, series) for point in sweep.points if point.set])
     requests = [one for p in sweep.points for one in power_point.clocked(p.isolation.rows(), p.isolation.began, beside)]
     found = PowerSweep(
         cards=sweep.cards,

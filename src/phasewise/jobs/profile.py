@@ -12,7 +12,8 @@ import msgspec
 from phasewise.errors import EngineError, Interrupted, Terminated
 from phasewise.fix.fix import fix
 from phasewise.isolate.run import Isolation
-from phasewise.jobs import rows, sampled
+from phasewise.jobs import sampled
+from phasewise.jobs.begun import REQUESTS, UNTOLD, begun
 from phasewise.jobs.envelope import envelope, identity
 from phasewise.jobs.ground import what_runs
 from phasewise.jobs.sampled import Beside
@@ -74,6 +75,7 @@ class Measured(NamedTuple):
     reason: str
     exit_code: int
     power: Power
+    no_rows: str
 
 
 def profile(options: Options, progress: Progress) -> Finished:
@@ -91,40 +93,47 @@ def profile(options: Options, progress: Progress) -> Finished:
         Beside(options.target, options.exporter, wanted=options.power) as beside,
     ):
         try:
-            seen = _measured(options, beside, progress)
+            seen = _measured(options, folder, started, beside, progress)
         except KeyboardInterrupt as stop:
             raise Interrupted("Interrupted: nothing was measured.", stop) from None
         run = _judged(options, seen, started, folder.name)
-        saved = {"run.json": why_not(lambda: save(run, folder))}
-        saved["requests.parquet"] = why_not(lambda: rows.write(seen.isolation.rows(), folder / "requests.parquet"))
+        saved = {"run.json": why_not(lambda: save(run, folder)), REQUESTS: seen.no_rows}
         saved[sampled.ROWS] = why_not(lambda: beside.write(folder, seen.isolation.began))
     unsaved = {name: why for name, why in saved.items() if why}
     return Finished(run=run, folder=folder, exit_code=seen.exit_code or _exit_code(run), unsaved=unsaved)
 
 
-def _measured(options: Options, beside: Beside, progress: Progress) -> Measured:
+def _measured(options: Options, folder: Path, started: float, beside: Beside, progress: Progress) -> Measured:
     stated = options.subject.load_model()
     machine = options.subject.load_machine(lambda doing, done: progress(doing, done))
     progress("starting the engine" if is_ours(options.target) else "probing the server", 0.0)
     engine = open_engine(options.target, options.connection)
     try:
         model, machine, why_null = what_runs(options.target, options.connection, stated, machine, engine, progress)
-        isolation = Isolation(
-            engine,
-            phases=options.phases,
-            budget_s=options.budget_s,
-            lengths=options.lengths,
-            max_prompt=options.max_prompt,
-            progress=lambda p: progress(f"{p.phase}: {p.doing}", p.fraction),
-        )
-        beside.before()
-        status, reason, code = _measure(isolation, options.phases)
-        if status == "complete":
-            beside.after()
-        power = beside.power(isolation.rows(), isolation.began, machine)
-        return Measured(isolation, engine.target, model, machine, why_null, status, reason, code, power)
+        with begun(_unfinished(engine.target, started, folder.name), folder) as rows:
+            isolation = Isolation(
+                engine,
+                phases=options.phases,
+                budget_s=options.budget_s,
+                lengths=options.lengths,
+                max_prompt=options.max_prompt,
+                progress=lambda p: progress(f"{p.phase}: {p.doing}", p.fraction),
+                book=rows.book,
+            )
+            beside.before()
+            status, reason, code = _measure(isolation, options.phases)
+            if status == "complete":
+                beside.after()
+            why = rows.close(isolation.unused())
+        power = beside.power(sampled.of_requests(isolation.rows(), isolation.began), machine)
+        return Measured(isolation, engine.target, model, machine, why_null, status, reason, code, power, why)
     finally:
         engine.close()
+
+
+def _unfinished(target: Target, started: float, identity: str) -> Run:
+    about = envelope("profile", target.name, started, status="interrupted", reason=UNTOLD, identity=identity)
+    return Run(envelope=about, target=target)
 
 
 def _judged(options: Options, seen: Measured, started: float, identity: str) -> Run:
@@ -171,7 +180,7 @@ def _measure(isolation: Isolation, phases: tuple[Phase, ...]) -> tuple[Status, s
             return "interrupted", "ended by SIGTERM", 143
         return "interrupted", "interrupted by Ctrl-C", 130
     except EngineError as error:
-        if not isolation.rows():
+        if not isolation.observation().requests:
             raise
         return "partial", str(error), 3
     if missing := _missing(isolation, phases):

@@ -6,6 +6,7 @@ import contextlib
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
@@ -31,8 +32,25 @@ BOUNDARY = (
     "the answer; both as the client saw them, requests that only warmed up left out."
 )
 
+TOGETHER = (
+    "Prefill and decode of all requests together, each from its sending to its end as the client saw it; tokens are "
+    "those of prompts that were computed and of answers; warm-up left out."
+)
+
 _REMOTE = "the server runs on another machine: name its DCGM exporter with --exporter http://HOST:9400/metrics"
 _OFF = "it was not asked for (--no-power)"
+
+
+class Whole(NamedTuple):
+    """A request from its sending to its end, seconds from the zero of its run, and its tokens.
+
+    ``computed`` are those of the prompt that no cache had, ``answered`` None where nobody counted.
+    """
+
+    sent: float
+    ended: float
+    computed: int
+    answered: int | None
 
 
 class Beside:
@@ -74,15 +92,14 @@ class Beside:
             with contextlib.suppress(KeyboardInterrupt):
                 time.sleep(AFTER_S)
 
-    def power(self, found: Sequence[Row], began: float, machine: Machine | None) -> Power:
-        """What was read, joined to the rows of the run, whose times count from ``began`` (perf_counter)."""
+    def power(self, joined: Joined, machine: Machine | None) -> Power:
+        """What was read, joined to what ran on the clock of perf_counter()."""
         if self._sampler is None:
             return Power(missing={"run": self._why})
         self._read = self._sampler.stop()
         series = _of_kind(of_readings(self._read.devices, self._read.readings), machine)
         if not series:
             return Power(missing={"run": why_nothing(self._read.why_not)})
-        joined = of_requests(found, began)
         if not joined.spans:
             return Power(missing={"run": "no request was measured"})
         how = f"{_meters(series)} read every {self._read.every_s * 1e3:.0f} ms by a process of its own"
@@ -105,6 +122,23 @@ def of_requests(found: Sequence[Row], zero: float) -> Joined:
     spans = [span for row in found if not row.warmup and (span := _span(row, zero)) is not None]
     busy = tuple((zero + row.sent_at_s, zero + row.ended_at_s) for row in found)
     return Joined(spans=tuple(spans), busy=busy, boundary=BOUNDARY)
+
+
+def of_whole(found: Sequence[Whole], zero: float, others: Sequence[tuple[float, float]] = ()) -> Joined:
+    """Requests that ran at once, whose phases no clock of a client tells apart; ``others`` ran too, and count not."""
+    spans = [
+        Span("mixed", zero + one.sent, zero + one.ended, None if one.answered is None else one.computed + one.answered)
+        for one in found
+        if one.ended > one.sent
+    ]
+    answered = sum(one.answered or 0 for one in found)
+    every = answered + sum(one.computed for one in found)
+    return Joined(
+        spans=tuple(spans),
+        busy=(*((span.begin, span.end) for span in spans), *others),
+        boundary=TOGETHER,
+        answers=answered / every if every else 0.0,
+    )
 
 
 def why_nothing(why_not: dict[str, str]) -> str:

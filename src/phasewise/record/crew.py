@@ -1,4 +1,4 @@
-"""Section of a load run by several workers: who they were, how well their clocks agree, which were lost."""
+"""Section of a run by several workers: who they were, how well their clocks agree, which were lost."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ class Member(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         worker: its number.
         where: its node: address and the start of its id.
-        requests: its share, of all trials.
+        requests: its share, of all trials; of a sweep, those that it was given.
         returned: of those, requests whose rows arrived.
         cpu_share, lag_p99_s: the worst that it saw of itself; None when it never could say.
         clock_error_s: its times, put on our clock, are off by no more.
@@ -38,7 +38,8 @@ class Lost(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         worker, where: which. trial: in which trial.
         from_s: when it was last heard of, seconds from the start of the trial.
-        requests: of its share, not returned: lost with it, or never sent.
+        requests: of its share, not returned: lost with it, or never sent. Of a sweep, where a worker is given one when
+            it is to be sent, only those that were in the air.
         in_flight: of those, sent and not returned when it was last heard of.
         share: part of the load that was missing from then on: of the requests due after that, or of the users.
         why: in a few words.

@@ -181,6 +181,8 @@ class Load(msgspec.Struct, frozen=True, kw_only=True):
         trials, found: of ``--find-rate``.
         client: of the workers.
         crew: who they were, where there were several (``--workers``).
+        trial: whose figures these are.
+        starts: Unix time of each trial's start, from which the times of its rows count; -1 is the warm-up.
         rows: files beside run.json.
         missing: why a part is None, by its name.
     """
@@ -208,6 +210,8 @@ class Load(msgspec.Struct, frozen=True, kw_only=True):
     found: Found | None = None
     client: Client | None = None
     crew: Crew | None = None
+    trial: int = 0
+    starts: dict[int, float] = {}
     rows: tuple[str, ...] = ()
     missing: dict[str, str] = {}
 

@@ -27,6 +27,7 @@ from phasewise.record.power import Power
 from phasewise.record.power_sweep import PowerSweep
 from phasewise.record.prediction import Prediction
 from phasewise.record.remedies import Remedies
+from phasewise.record.results import Results
 from phasewise.record.sweep import Swept
 from phasewise.record.target import Target
 from phasewise.record.trace import Traced
@@ -69,6 +70,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     load: Load | None = None
     power: Power | None = None
     power_sweep: PowerSweep | None = None
+    results: Results | None = None
 
 
 def new_id(target: str, now: datetime | None = None) -> str:

@@ -6,6 +6,7 @@ from typing import Literal
 
 import msgspec
 
+from phasewise.record.crew import Crew
 from phasewise.record.observation import CheckStatus
 from phasewise.record.quantity import Quantity
 
@@ -292,6 +293,7 @@ class Swept(msgspec.Struct, frozen=True, kw_only=True):
         compute_bound_at: predicted batch from which a decode step is compute-bound, at the shortest contexts measured;
             None when none is, or it is not known.
         advice: what follows for the mix.
+        crew: the workers that sent the requests; None when one process did.
     """
 
     plan: tuple[str, ...]
@@ -301,3 +303,9 @@ class Swept(msgspec.Struct, frozen=True, kw_only=True):
     ridge_tokens: Quantity | None = None
     compute_bound_at: int | None = None
     advice: tuple[Advice, ...] = ()
+    crew: Crew | None = None
+
+    @property
+    def measured(self) -> bool:
+        """Whether any part was."""
+        return any(part is not None for part in (self.together, self.surface, self.mix))

@@ -16,7 +16,6 @@ from phasewise.record.logs import Logs
 from phasewise.record.power import Recordings, Watched
 from phasewise.record.power_sweep import Held
 from phasewise.record.recipe import Recipe
-from phasewise.record.results import Results
 from phasewise.record.run import PAGE, Run
 
 Form = Literal["text", "html", "markdown", "json"]
@@ -51,9 +50,9 @@ def profiled(run: Run, folder: Path, unsaved: dict[str, str], *, as_json: bool, 
     return f"not saved in {folder}: {why}; what was measured is in the report on stdout." if why else ""
 
 
-traced = loaded = swept = captured = powered = power_swept = profiled
-"""The same for `trace`, `load`, `sweep`, `capture`, `power` and `power sweep`: their runs have forms of their own, by
-`again` and `_page`."""
+traced = loaded = swept = captured = judged = powered = power_swept = profiled
+"""The same for `trace`, `load`, `sweep`, `capture`, `judge`, `power` and `power sweep`: their runs have forms of their
+own, by `again` and `_page`."""
 
 
 def load_plan(plan: LoadPlan, *, dry: bool, as_json: bool) -> None:
@@ -83,6 +82,8 @@ def again(run: Run, folder: Path | None, form: Form, *, full: bool = False) -> N
         _loaded(run, folder, form)
     elif run.sweep is not None:
         _swept(run, folder, form, full)
+    elif run.results is not None:
+        _judged(run, folder, form, full)
     elif run.power_sweep is not None:
         _power_swept(run, folder, form, full)
     elif run.envelope.command == "power":
@@ -161,6 +162,22 @@ def _swept(run: Run, folder: Path | None, form: Form, full: bool) -> None:
         terminal.print_report(text(run, folder, full=full))
     else:
         from phasewise.report.markdown.sweep import sweep as marked
+
+        write(marked(run))
+
+
+def _judged(run: Run, folder: Path | None, form: Form, full: bool) -> None:
+    if form == "json":
+        from phasewise.report.json.judged import judged as tree
+
+        document(tree(run))
+    elif form == "text":
+        from phasewise.report import terminal
+        from phasewise.report.terminal.judged import judged as text
+
+        terminal.print_report(text(run, folder, full=full))
+    else:
+        from phasewise.report.markdown.judged import judged as marked
 
         write(marked(run))
 
@@ -261,6 +278,10 @@ def _page(run: Run) -> str:
         from phasewise.report.html import sweep as sweep_page
 
         return sweep_page.render(run)
+    if run.results is not None:
+        from phasewise.report.html import judged as judged_page
+
+        return judged_page.render(run)
     from phasewise.report import html
 
     return html.render(run)
@@ -275,19 +296,6 @@ def logs(run: Run, found: Logs, *, as_json: bool) -> None:
         return
     from phasewise.report import terminal
     from phasewise.report.terminal.logs import logs as text
-
-    terminal.print_report(text(run, found))
-
-
-def judged(run: Run, found: Results, *, as_json: bool) -> None:
-    """Print the verdict on another tool's results."""
-    if as_json:
-        from phasewise.report.json.judged import judged as tree
-
-        document(tree(run, found))
-        return
-    from phasewise.report import terminal
-    from phasewise.report.terminal.judged import judged as text
 
     terminal.print_report(text(run, found))
 

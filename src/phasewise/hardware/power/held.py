@@ -9,7 +9,7 @@ from __future__ import annotations
 import fcntl
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Literal
@@ -167,15 +167,18 @@ def recover() -> tuple[Back, ...]:
 def recover_locked() -> tuple[Back, ...]:
     """The same for the one who has the lock.
 
-    A start of the machine undoes every limit that was set before it, so what was found in an earlier one is forgotten.
+    A start of the machine undoes every limit that was set before it, ours and the one that was found: then nothing is
+    set, for somebody may have set another since, and a card that has not what was found is told with how to set it.
     A card that is gone keeps no other from being put back.
     """
     held = left_over()
     if held is None:
         return ()
     if held.boot != _boot():
-        forget()
-        return ()
+        since = tuple(_restarted(card) for card in held.cards)
+        if all(back.now is not None for back in since):
+            forget()
+        return tuple(back for back in since if back.trouble)
     done = tuple(_recovered(card) for card in held.cards)
     if not any(back.trouble for back in done):
         forget()
@@ -183,18 +186,41 @@ def recover_locked() -> tuple[Back, ...]:
 
 
 def _recovered(card: Card) -> Back:
+    return _reached(card, lambda limits: _put(limits, card, _read(limits, card)))
+
+
+def _restarted(card: Card) -> Back:
+    """A card whose machine has started since: only looked at."""
+
+    def look(limits: Limits) -> Back:
+        now = _read(limits, card)
+        has = "a limit that cannot be read" if now is None else f"{now / 1000:g} W"
+        trouble = (
+            f"the machine has started since, which undid every limit: {card} had {card.limit / 1000:g} W before and "
+            f"has {has}; to set the old one: {_cure(card)}."
+        )
+        return Back(card=card, met=now, now=now, trouble="" if now == card.limit else trouble)
+
+    return _reached(card, look)
+
+
+def _reached(card: Card, then: Callable[[Limits], Back]) -> Back:
     try:
         limits = Limits([card.uuid])
     except (Unreadable, Denied) as why:
         return Back(card=card, met=None, now=None, trouble=f"{card} cannot be reached: {str(why).rstrip('.')}.")
     try:
-        return _put(limits, card, _read(limits, card))
+        return then(limits)
     finally:
         limits.close()
 
 
+def _cure(card: Card) -> str:
+    return f"sudo nvidia-smi -i {card.index} -pl {card.limit / 1000:g}"
+
+
 def _put(limits: Limits, card: Card, met: int | None) -> Back:
-    cure = f"sudo nvidia-smi -i {card.index} -pl {card.limit / 1000:g}"
+    cure = _cure(card)
     try:
         now = limits.set(card, card.limit)
     except Denied as why:

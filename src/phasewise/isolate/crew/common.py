@@ -7,7 +7,7 @@ from collections.abc import Callable
 import msgspec
 import numpy as np
 
-from phasewise.isolate.workload.rows import Chunks, Frame, RequestRow
+from phasewise.isolate.ledger.schema import Chunks, Frame, RequestRow
 
 Ours = Callable[[float], float]
 """Seconds from the start on the worker's clock to seconds from the start on ours: a straight line."""

@@ -14,20 +14,19 @@ from phasewise import __version__
 from phasewise.engines.openai import OpenAIServer
 from phasewise.engines.text import clean
 from phasewise.errors import EngineError, Unreachable, UsageError
+from phasewise.isolate.crew.afar import Afar
 from phasewise.isolate.crew.hand import Gone, Hand, Silent
 from phasewise.isolate.crew.member import ALONE_S
-from phasewise.isolate.crew.post import Post, Shift
-from phasewise.isolate.workload.book import Book
+from phasewise.isolate.crew.post import AGAIN, ALIGN_S, FIRST, Post, Shift, cause
+from phasewise.isolate.ledger.book import Book
+from phasewise.isolate.ledger.sheet import Sheet
 from phasewise.isolate.workload.plan import Plan
 from phasewise.isolate.workload.worker import Done
 from phasewise.record.crew import Crew as Record
 from phasewise.record.crew import Lost
 
-EVERY_S, ALIGN_S = 0.5, 1.0
-"""Each worker is asked for its rows, and its clock compared, this often."""
-
-FIRST, AGAIN = 20, 4
-"""Round trips of a burst: before and after a trial, when all are idle, and in between."""
+EVERY_S = 0.5
+"""Each worker is asked for its rows this often."""
 
 LEAD_S = 0.5
 """From all being ready to the start that they agree on."""
@@ -60,6 +59,7 @@ class Crew:
         self._hired = hired
         self._posts = [Post(number, hand) for number, hand in enumerate(hands)]
         self.lost: list[Lost] = []
+        self.start = 0.0
         for post, version in self._ask_all("version"):
             if version != __version__:
                 raise UsageError(
@@ -96,14 +96,22 @@ class Crew:
             OSError: rows cannot be written.
         """
         shifts = self._ready(plan, trial, drain_s, most)
-        start = time.perf_counter() + LEAD_S
+        self.start = time.perf_counter() + LEAD_S
         for shift in shifts:
-            shift.begin(start)
+            shift.begin(self.start)
         with _stopping(shifts), Book(folder) as book:
             self._gather(shifts, plan, book, stopped, tell)
         for shift in shifts:
             self._align(shift, plan, FIRST, sure=True)
         return tuple(shift.done for shift in shifts if shift.done is not None)
+
+    def sender(self, book: Sheet | None) -> Afar:
+        """What sends requests one by one, as a loop does; ``book`` takes events as they come.
+
+        Raises:
+            EngineError: no worker is left.
+        """
+        return Afar(self._posts, self.lost, alone_s=ALONE_S, book=book)
 
     def record(self) -> Record:
         """What there is to say of them."""
@@ -120,7 +128,7 @@ class Crew:
             try:
                 yield post, answer.result(READY_S)
             except (Gone, Silent, TookTooLong) as error:
-                raise EngineError(f"{_named(post)} does not answer ({_why(error)}): see that it runs.") from None
+                raise EngineError(f"{_named(post)} does not answer ({cause(error)}): see that it runs.") from None
 
     def _ready(self, plan: Plan, trial: int, drain_s: float, most: int) -> list[Shift]:
         """Shares, made ready, with clocks compared. A worker that is lost meanwhile takes nothing with it."""
@@ -138,7 +146,7 @@ class Crew:
                     answer.result(READY_S)
                     shift.post.align(FIRST, sure=True)
                 except (Gone, Silent, TookTooLong) as error:
-                    self._lose(shift, plan, _why(error))
+                    self._lose(shift, plan, cause(error))
             if not any(post.gone for post in posts):
                 return shifts
 
@@ -183,7 +191,7 @@ class Crew:
             report = answer.result()
         except (Silent, Gone) as error:
             if isinstance(error, Gone) or not shift.asked:  # whether one began that was silent then cannot be told
-                self._lose(shift, plan, _why(error))
+                self._lose(shift, plan, cause(error))
             return
         if report is None:  # it has begun
             return
@@ -202,7 +210,7 @@ class Crew:
             return
         except Gone as error:
             if shift.running:
-                self._lose(shift, plan, _why(error))
+                self._lose(shift, plan, cause(error))
             shift.post.gone = True
 
     def _lose(self, shift: Shift, plan: Plan, why: str) -> None:
@@ -223,7 +231,3 @@ def _stopping(shifts: Sequence[Shift]) -> Iterator[None]:
 
 def _named(post: Post) -> str:
     return f"worker {post.number} ({clean(post.hand.where, 60)})"
-
-
-def _why(error: Exception) -> str:
-    return clean(str(error), 300) or "it did not answer"

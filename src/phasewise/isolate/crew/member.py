@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Sequence
 
 import msgspec
 
 from phasewise import __version__
+from phasewise.engines.exchange import Order
 from phasewise.engines.openai import OpenAIServer
 from phasewise.errors import PhasewiseError
+from phasewise.isolate.crew.outpost import Harvest, Outpost
+from phasewise.isolate.ledger.sheet import Sheet
 from phasewise.isolate.workload.plan import Plan
-from phasewise.isolate.workload.sheet import Sheet
 from phasewise.isolate.workload.worker import Done, Worker
 
 ALONE_S = 30.0
@@ -43,6 +46,7 @@ class Member:
         self._number = number
         self._server: OpenAIServer | None = None
         self._worker: Worker | None = None
+        self._outpost: Outpost | None = None
         self._outbox = _Outbox(number)
         self._told = False
         self._asked = time.perf_counter()
@@ -105,6 +109,31 @@ class Member:
     def stop(self) -> None:
         """Break off what is in the air and send no more."""
         self._told = True
+
+    def open(self) -> None:
+        """Make ready to send what is given one by one: see `outpost.Outpost`, as for all that follows."""
+        assert self._server is not None
+        self._outpost = Outpost(self._server, ALONE_S)
+
+    def submit(self, orders: Sequence[Order]) -> None:
+        """Send ``orders`` when they are due."""
+        self._at_work().submit(orders)
+
+    def harvest(self, have: int, patience_s: float) -> Harvest:
+        """Give what came."""
+        return self._at_work().harvest(have, patience_s)
+
+    def cancel(self) -> None:
+        """Break off everything."""
+        self._at_work().cancel()
+
+    def leave(self) -> None:
+        """Send no more."""
+        self._at_work().leave()
+
+    def _at_work(self) -> Outpost:
+        assert self._outpost is not None
+        return self._outpost
 
     def _run(self, start: float) -> None:
         assert self._worker is not None

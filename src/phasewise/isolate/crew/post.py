@@ -8,14 +8,22 @@ from typing import Any
 
 import msgspec
 
+from phasewise.engines.selfwatch import Lateness
+from phasewise.engines.text import clean
 from phasewise.isolate.crew.clocks import Clock
 from phasewise.isolate.crew.common import common
 from phasewise.isolate.crew.hand import Hand
 from phasewise.isolate.crew.member import Report
+from phasewise.isolate.ledger.schema import Frame
 from phasewise.isolate.workload.plan import Plan
-from phasewise.isolate.workload.rows import Frame
 from phasewise.isolate.workload.worker import Done
 from phasewise.record.crew import Lost, Member
+
+ALIGN_S = 1.0
+"""Clocks are compared this often."""
+
+FIRST, AGAIN = 20, 4
+"""Round trips of a burst: before and after a trial, when all are idle, and in between."""
 
 
 class Post:
@@ -43,6 +51,12 @@ class Post:
             Gone, Silent: see `Hand.trip`.
         """
         self.clock.add([self.hand.trip() for _ in range(trips)], sure=sure)
+
+    def note(self, seen: Lateness) -> None:
+        """Keep the worst that it saw of itself."""
+        self.cpu_share = max(self.cpu_share or 0.0, seen.cpu_share)
+        if seen.lag_p99_s is not None:
+            self.lag_p99_s = max(self.lag_p99_s or 0.0, seen.lag_p99_s)
 
     def member(self) -> Member:
         """For the record."""
@@ -107,7 +121,7 @@ class Shift:
             self._count(frame)
         if report.done is not None:
             self.done, self.running = report.done, False
-            self._note(report.done)
+            self.post.note(report.done.lateness)
         return frames
 
     def lost(self, plan: Plan, why: str) -> Lost:
@@ -137,11 +151,10 @@ class Shift:
             worst = max(abs(row.due_s - self._due[row.request]) for row in rows)
             post.due_error_s = max(post.due_error_s or 0.0, worst)
 
-    def _note(self, done: Done) -> None:
-        post, seen = self.post, done.lateness
-        post.cpu_share = max(post.cpu_share or 0.0, seen.cpu_share)
-        if seen.lag_p99_s is not None:
-            post.lag_p99_s = max(post.lag_p99_s or 0.0, seen.lag_p99_s)
+
+def cause(error: Exception) -> str:
+    """What a worker that is lost died of, in a few words."""
+    return clean(str(error), 300) or "it did not answer"
 
 
 def _part(share: Plan, plan: Plan, from_s: float) -> float:

@@ -104,7 +104,7 @@ class Asking:
         for exchange in found:
             if not exchange.error:
                 shape = Shape(prompts[exchange.key - first].tokens, answer)
-                self.session.beside.append(Beside(exchange, shape))
+                self.session.took(Beside(exchange, shape))
         return found
 
 

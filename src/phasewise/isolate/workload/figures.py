@@ -12,12 +12,12 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from phasewise.isolate.workload import table
+from phasewise.isolate.ledger import table
+from phasewise.isolate.ledger.schema import ENDED_BY_US
 from phasewise.isolate.workload.client import client
 from phasewise.isolate.workload.gaps import Arrived, arrived, gaps
 from phasewise.isolate.workload.goodput import goodput
 from phasewise.isolate.workload.percentiles import spread, weighted
-from phasewise.isolate.workload.rows import ENDED_BY_US
 from phasewise.isolate.workload.window import window
 from phasewise.isolate.workload.worker import Done
 from phasewise.record.load import Goodput, Limits, Load, LoadPlan, Moment, Rates, Window

@@ -12,11 +12,11 @@ import msgspec
 from phasewise.engines.base import Piece, Prompt
 from phasewise.engines.exchange import Exchange, Order
 from phasewise.engines.flight import Sink
-from phasewise.engines.loop import Loop
+from phasewise.engines.loop import BROKEN_OFF, Loop
 from phasewise.engines.selfwatch import Lateness
+from phasewise.isolate.ledger.schema import ENDED_BY_US, Asked
+from phasewise.isolate.ledger.sheet import Sheet
 from phasewise.isolate.workload.plan import Plan
-from phasewise.isolate.workload.rows import ENDED_BY_US, Asked
-from phasewise.isolate.workload.sheet import Sheet
 
 AHEAD_BYTES, AHEAD = 16 << 20, 2000
 """Bytes of bodies, and requests, that are made before they are due; later ones between looks at the sockets."""
@@ -35,8 +35,6 @@ MOST_IN_A_ROW = 50
 
 _NOBODY = -1
 """Whose the requests of an open loop are."""
-
-_OURS = "broken off by us"
 
 Ending = Literal["complete", "stopped", "failing", "unfinished"]
 """All ended; told to stop; too many failed in a row; some had not ended when the time for that was over."""
@@ -134,7 +132,9 @@ class Worker:
             self._idle = dict.fromkeys(sorted(users), start)
         ending = self._drive()
         for exchange in self._loop.cancel():
-            self._take(msgspec.structs.replace(exchange, error=_why(ending)) if exchange.error == _OURS else exchange)
+            self._take(
+                msgspec.structs.replace(exchange, error=_why(ending)) if exchange.error == BROKEN_OFF else exchange
+            )
         self._book.push()
         self._loop.close()
         unsent = len(self._plan) - self._ended

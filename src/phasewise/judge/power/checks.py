@@ -22,6 +22,9 @@ _THROTTLED = 0.01
 _DRIFT = 0.03
 """Clocks step by 15 MHz (0.8% of 1,980 MHz); a step or two is no drift."""
 
+_OVER = 1.25
+"""Of the limit, over a whole phase: bursts go some 10% over it for tens of milliseconds."""
+
 _LOCKED = 0.97
 _SPUN, _SPUN_S, _LOW = 0.9, 0.5, 0.5
 _LAG_S = 1.0
@@ -33,6 +36,8 @@ def phase_checks(figures: PhasePower, windows: Sequence[Window], devices: Sequen
     phase = _checked(figures.phase)
     yield _throttling(figures, devices, phase)
     yield _cap(figures, devices, phase)
+    if over := _over(figures, devices):
+        yield _check("over_limit", phase, "failed", over, voids=True)
     yield _drift(figures, windows, devices, phase)
     locked = _locked(figures, devices)
     if locked:
@@ -80,6 +85,17 @@ def _cap(figures: PhasePower, devices: Sequence[Metering], phase: str) -> Check:
         "compare with runs under the same limit only"
     )
     return _check("power_cap", phase, "failed", text)
+
+
+def _over(figures: PhasePower, devices: Sequence[Metering]) -> str:
+    """A mean that no card under its limit draws; CPUs may, for their limit is of a longer time."""
+    for device, one in zip(figures.devices, devices, strict=True):
+        if device.share is not None and device.share.value > _OVER and one.series.device.kind == "gpu":
+            return (
+                f"{_called(one)} would draw {_percent(device.share.value)} of its enforced limit in {figures.phase}, "
+                "which none does: the limit is another card's or another time's (--limit), or the watts are damaged"
+            )
+    return ""
 
 
 def _drift(figures: PhasePower, windows: Sequence[Window], devices: Sequence[Metering], phase: str) -> Check:

@@ -17,6 +17,7 @@ from phasewise.observe.telemetry.series import Series
 from phasewise.record.observation import Check
 from phasewise.record.power import Idle, Metered, PhasePower, Power, PowerBand, PowerPhase, PowerPoint
 from phasewise.record.quantity import Provenance, Quantity
+from phasewise.units import show
 
 _MOST_POINTS, _MOST_BANDS = 600, 400
 
@@ -33,11 +34,13 @@ class Joined(msgspec.Struct, frozen=True, kw_only=True):
         spans: every request or step that a figure may use.
         busy: begin and end of everything that ran at all, warm-up among it: idle is what lies outside.
         boundary: what begins and ends a phase, one sentence.
+        answers: of whole requests the part of their tokens that answers are; 0 where they are not told apart.
     """
 
     spans: tuple[Span, ...]
     busy: tuple[tuple[float, float], ...]
     boundary: str
+    answers: float = 0.0
 
 
 def judge(
@@ -68,6 +71,7 @@ def judge(
     baseline = idle([device.series for device in took], first, last, provenance)
     phases, checks, missing = _phases(took, joined, baseline)
     checks += list(run_checks(phases, took, joined.busy))
+    notes += _answers(phases, joined)
     return Power(
         devices=tuple(_metered(device, sources[id(device)], provenance) for device in took),
         phases=phases,
@@ -103,6 +107,15 @@ def _phases(
         if not (phase == "all" and "busy" in phases):  # the same rows, with idle ones between them
             checks += phase_checks(figures, found.windows, devices)
     return phases, checks, missing
+
+
+def _answers(phases: dict[PowerPhase, PhasePower], joined: Joined) -> list[str]:
+    """What others call joules per output token: everything over the tokens of the answers alone."""
+    mixed = phases.get("mixed")
+    if not joined.answers or mixed is None or mixed.per_token is None:
+        return []
+    each = show(mixed.per_token.value / joined.answers, "J/token")
+    return [f"By the tokens of the answers alone, {show(joined.answers, '1')} of all: {each}, prompts paid with them."]
 
 
 def _least(device: Metering) -> float:

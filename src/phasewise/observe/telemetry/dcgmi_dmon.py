@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 
 from phasewise.hardware.power.base import MEAN_S, held
-from phasewise.observe.telemetry.rows import Clock, Row, Rows, Unusable, number
+from phasewise.observe.telemetry.rows import Clock, Row, Rows, Unusable, by_one_clock, number
 from phasewise.observe.telemetry.times import Moment, moment
 
 FORM = "dcgmi dmon"
@@ -45,7 +45,7 @@ def read(lines: list[str]) -> Rows:
         Unusable: no power in it, or no row of use.
     """
     names: list[str] = []
-    rows, clocks, damaged, ticks = [], set[Clock](), 0, dict[int, int]()
+    rows, damaged, ticks = list[tuple[Row, Clock]](), 0, dict[int, int]()
     for line in lines:
         if header := _names(line):
             names = header
@@ -60,18 +60,16 @@ def read(lines: list[str]) -> Rows:
             continue
         index = int(found["gpu"])
         ticks[index] = ticks.get(index, -1) + 1
-        clocks.add(when.clock if when else "none")
-        rows.append(
-            Row(when.at if when else float(ticks[index]), index, _values(dict(zip(names, values, strict=True))))
-        )
-    rows = [row for row in rows if row.values]
-    if not any("watts" in row.values or "joules" in row.values for row in rows):
+        named = _values(dict(zip(names, values, strict=True)))
+        if named:
+            rows.append((Row(when.at if when else float(ticks[index]), index, named), when.clock if when else "none"))
+    if not any("watts" in row.values or "joules" in row.values for row, _ in rows):
         raise Unusable("holds no power: record it with dcgmi dmon -e 155,156,100,101,150,164,203,112.")
-    if len(clocks) > 1:
-        raise Unusable("has rows with a time and rows without: leave out those without.")
+    kept, clock, without = by_one_clock(rows)
+    damaged += without
     notes = (f"{damaged:,} rows are cut off or damaged and are left out.",) if damaged else ()
     averages = 0.0 if any("POWINST" in _names(line) for line in lines) else MEAN_S
-    return Rows(rows, clocks.pop(), "as DCGM last collected them", "DCGM's TOTEC", averages, notes)
+    return Rows(kept, clock, "as DCGM last collected them", "DCGM's TOTEC", averages, notes)
 
 
 def _names(line: str) -> list[str]:

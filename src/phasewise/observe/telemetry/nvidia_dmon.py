@@ -13,7 +13,7 @@ from collections.abc import Mapping
 
 from phasewise.hardware.power.base import MEAN_S
 from phasewise.observe.telemetry import text
-from phasewise.observe.telemetry.rows import Clock, Row, Rows, Unusable, number
+from phasewise.observe.telemetry.rows import Clock, Row, Rows, Unusable, by_one_clock, number
 from phasewise.observe.telemetry.times import moment
 
 FORM = "nvidia-smi dmon"
@@ -44,7 +44,7 @@ def read(lines: list[str]) -> Rows:
         Unusable: no power in it, or no row of use.
     """
     names: list[str] = []
-    rows, clocks, damaged, ticks = [], set[Clock](), 0, dict[int, int]()
+    rows, damaged, ticks = list[tuple[Row, Clock]](), 0, dict[int, int]()
     for line in lines:
         if header := _names(line):
             names = header
@@ -62,16 +62,16 @@ def read(lines: list[str]) -> Rows:
         index = int(device)
         ticks[index] = ticks.get(index, -1) + 1
         when = _when(named)
-        clocks.add(when[1] if when else "none")
-        rows.append(Row(when[0] if when else float(ticks[index]), index, _values(named)))
-    rows = [row for row in rows if row.values]
-    if not any("watts" in row.values for row in rows):
+        row = Row(when[0] if when else float(ticks[index]), index, _values(named))
+        if row.values:
+            rows.append((row, when[1] if when else "none"))
+    if not any("watts" in row.values for row, _ in rows):
         raise Unusable("holds no power: record it with nvidia-smi dmon -s puc -o DT.")
-    if len(clocks) > 1:
-        raise Unusable("has rows with a time and rows without: leave out those without.")
-    left = f"{damaged:,} of {damaged + len(rows):,} rows are cut off or damaged and are left out."
+    kept, clock, without = by_one_clock(rows)
+    damaged += without
+    left = f"{damaged:,} of {damaged + len(kept):,} rows are cut off or damaged and are left out."
     notes = (left,) if damaged else ()
-    return Rows(rows, clocks.pop(), watts_are="as dmon says it, whole watts", averages_s=MEAN_S, notes=notes)
+    return Rows(kept, clock, watts_are="as dmon says it, whole watts", averages_s=MEAN_S, notes=notes)
 
 
 def _names(line: str) -> list[str]:

@@ -82,8 +82,16 @@ def placed(found: Recorded, placing: Placing, day_of: float | None = None) -> tu
 
 def own(found: Recorded, placing: Placing) -> tuple[Series, ...]:
     """The file's devices by its own times, where nothing is joined to it; rows without times by their number."""
-    every = placing.every_s or 1.0
-    return tuple(one.at(one.time * every if found.clock == "none" else one.time) for one in found.series)
+    return tuple(one.at(_own(one, found.clock, placing)) for one in found.series)
+
+
+def _own(one: Series, clock: Clock, placing: Placing) -> np.ndarray:
+    """Times whose differences are right: over midnight, and over an hour that came twice."""
+    if clock == "none":
+        return one.time * (placing.every_s or 1.0)
+    if clock in ("local", "day"):
+        return unix(one.time, clock, placing.zone, placing.start if placing.start is not None else 0.0)
+    return one.time
 
 
 def _time(one: Series, clock: Clock, placing: Placing, day_of: float | None) -> np.ndarray:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
+from collections.abc import Sequence
 from typing import Literal, NamedTuple, Protocol
 
 Clock = Literal["utc", "local", "day", "own", "none"]
@@ -76,6 +78,22 @@ _SCALES = {
     "mhz": 1e6,
     "ghz": 1e9,
 }
+
+
+_NEARLY_ALL = 0.9
+"""Part of a file's rows that must have their times by one clock; the others are taken for damaged."""
+
+
+def by_one_clock(found: Sequence[tuple[Row, Clock]]) -> tuple[list[Row], Clock, int]:
+    """The rows whose times are by the clock of nearly all, that clock, and how many rows are not.
+
+    Raises:
+        Unusable: rows of several clocks, none of which is that of nearly all.
+    """
+    clock, count = Counter(clock for _, clock in found).most_common(1)[0]
+    if count < _NEARLY_ALL * len(found):
+        raise Unusable("has rows with a time and rows without: leave out those without.")
+    return [row for row, own in found if own == clock], clock, len(found) - count
 
 
 def number(text: str) -> float | None:

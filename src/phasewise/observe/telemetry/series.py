@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -15,6 +16,22 @@ Floats = NDArray[np.float64]
 
 FIELDS: tuple[str, ...] = Reading.__struct_fields__[2:]
 """Columns of a series: what a reading says, in SI."""
+
+
+POSSIBLE: dict[str, tuple[float, float]] = {
+    "watts": (0.0, 2e4),
+    "joules": (0.0, 1e13),
+    "sm_hz": (0.0, 1e10),
+    "memory_hz": (0.0, 1e11),
+    "celsius": (-100.0, 200.0),
+    "limit_w": (0.0, 2e4),
+    "utilisation": (0.0, 1.05),
+    "capped": (0.0, 1.05),
+    "hot": (0.0, 1.05),
+    "slowed": (0.0, 1.05),
+}
+"""What one device can read, in SI, with a wide margin (a module of 2026 draws under 3 kW); drivers write 2**32 - 1 and
+negative numbers where they have none."""
 
 
 class Series(NamedTuple):
@@ -61,9 +78,10 @@ def of_readings(devices: Sequence[Device], readings: Sequence[Reading]) -> tuple
     for position, device in enumerate(devices):
         own = [reading for reading in readings if reading.device == position]
         if own:
-            columns = {name: _column([getattr(one, name) for one in own]) for name in FIELDS}
+            columns, notes = _columns({name: [getattr(one, name) for one in own] for name in FIELDS})
             time = np.array([one.at for one in own])
-            found.append(Series(device, time, **columns).at(time))
+            about = msgspec.structs.replace(device, notes=(*device.notes, *notes))
+            found.append(Series(about, time, **columns).at(time))
     return tuple(found)
 
 
@@ -72,7 +90,7 @@ def of_rows(read: Rows, form: str) -> tuple[Series, ...]:
     found = []
     for index in sorted({row.device for row in read.rows}):
         own = [row for row in read.rows if row.device == index]
-        columns = {name: _column([row.values.get(name) for row in own]) for name in FIELDS}
+        columns, notes = _columns({name: [row.values.get(name) for row in own] for name in FIELDS})
         device = Device(
             index=index,
             name=next((row.name for row in own if row.name), "") or f"device {index}",
@@ -82,9 +100,22 @@ def of_rows(read: Rows, form: str) -> tuple[Series, ...]:
             watts_are=read.watts_are,
             averages_s=read.averages_s,
             counter=read.counter if np.isfinite(columns["joules"]).any() else "",
+            notes=(*read.notes, *notes),
         )
         found.append(Series(device, np.array([row.at for row in own]), **columns))
     return tuple(found)
+
+
+def _columns(given: dict[str, list[float | None]]) -> tuple[dict[str, Floats], tuple[str, ...]]:
+    """The columns without what no device can read, and a sentence on what that was."""
+    columns, notes = {}, list[str]()
+    for name, values in given.items():
+        column, (least, most) = _column(values), POSSIBLE[name]
+        impossible = np.isfinite(column) & ((column < least) | (column > most))
+        columns[name] = np.where(impossible, np.nan, column)
+        if impossible.any():
+            notes.append(f"{int(impossible.sum()):,} readings of {name} that no device has are left out.")
+    return columns, tuple(notes)
 
 
 def _column(values: Sequence[float | None]) -> Floats:

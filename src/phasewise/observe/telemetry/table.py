@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from phasewise.observe.telemetry import text
-from phasewise.observe.telemetry.rows import Clock, Row, Rows, Unusable, number, scale
+from phasewise.observe.telemetry.rows import Clock, Row, Rows, Unusable, by_one_clock, number, scale
 from phasewise.observe.telemetry.times import moment
 
 TIMES = ("timestamp", "time", "datetime", "date_time", "timestamp_utc", "timestamp_epoch", "epoch", "unix_time")
@@ -50,7 +50,7 @@ def read(lines: Sequence[str], form: Form, is_header: Callable[[str], bool]) -> 
     Raises:
         Unusable: no header, no power in it, or no row of use.
     """
-    header, rows, clocks, damaged, blank, ticks = None, [], set[Clock](), 0, 0, dict[int, int]()
+    header, rows, damaged, blank, ticks = None, list[tuple[Row, Clock]](), 0, 0, dict[int, int]()
     uuids: dict[str, int] = {}
     for line in lines:
         if not line.strip():
@@ -61,6 +61,8 @@ def read(lines: Sequence[str], form: Form, is_header: Callable[[str], bool]) -> 
         if header is None:
             continue
         found = text.fields(line, header.by)
+        while len(found) > len(header.names) and not found[-1]:
+            found.pop()
         if len(found) != len(header.names):
             damaged += 1
             continue
@@ -74,16 +76,15 @@ def read(lines: Sequence[str], form: Form, is_header: Callable[[str], bool]) -> 
             blank += 1
             continue
         ticks[device] = ticks.get(device, -1) + 1
-        clocks.add("none" if when is None else when[1])
         at = float(ticks[device]) if when is None else when[0]
-        rows.append(Row(at, device, values, _named(named, form.uuids), _named(named, form.models)))
+        row = Row(at, device, values, _named(named, form.uuids), _named(named, form.models))
+        rows.append((row, "none" if when is None else when[1]))
     if header is None:
         raise Unusable("has no header: write it with one (--format=csv, without noheader).")
-    if not any("watts" in row.values or "joules" in row.values for row in rows):
-        raise Unusable(_empty(header, form, blank))
-    if len(clocks) > 1:
-        raise Unusable("has rows with a time and rows without: leave out those without.")
-    return Rows(rows, clocks.pop(), notes=_notes(damaged, blank, len(rows)))
+    if not any("watts" in row.values or "joules" in row.values for row, _ in rows):
+        raise Unusable(_empty(header, form, blank, damaged))
+    kept, clock, without = by_one_clock(rows)
+    return Rows(kept, clock, notes=_notes(damaged + without, blank, len(kept)))
 
 
 def _header(line: str) -> _Header:
@@ -134,11 +135,18 @@ def _named(named: Mapping[str, str], names: Sequence[str]) -> str:
     return next((named[name] for name in names if named.get(name)), "")
 
 
-def _empty(header: _Header, form: Form, blank: int) -> str:
+def _empty(header: _Header, form: Form, blank: int, damaged: int) -> str:
     wanted = next(column for column in form.columns if column.field == "watts").names
     if not any(name in header.names for name in wanted):
         return f"has no column of power: record {wanted[0]}."
-    return f"has no row with a number ({blank:,} rows say N/A)." if blank else "ends after its header: it holds no row."
+    if damaged > blank:
+        return (
+            f"has no row with as many fields as its header ({damaged:,} have others): record it with --format=csv, and "
+            "with decimal points or semicolons where it was edited."
+        )
+    if blank:
+        return f"has no row with a number of power and a device's index ({blank:,} rows say N/A or another)."
+    return "ends after its header: it holds no row."
 
 
 def _notes(damaged: int, blank: int, kept: int) -> tuple[str, ...]:

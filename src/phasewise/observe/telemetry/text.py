@@ -37,7 +37,7 @@ def lines(path: Path) -> list[str]:
     text = data.decode(encoding, "replace")
     if "\0" in text:
         raise InputError(f"{path} is no text (it holds NUL bytes): name a CSV or text file that a monitor wrote.")
-    return text.splitlines()
+    return re.split(r"\r\n|\r|\n", text)  # not splitlines(): a name may hold a form feed
 
 
 def delimiter(header: str) -> str:
@@ -46,7 +46,9 @@ def delimiter(header: str) -> str:
 
 
 def fields(line: str, by: str) -> list[str]:
-    """The fields of one line of a CSV, without the spaces around them."""
+    """The fields of one line of a CSV, without the spaces around them; a list in brackets is one field."""
+    if "[" in line and by == ",":
+        line = re.sub(r"\[[^\[\]]*\]", lambda found: found[0].replace(",", ";"), line)
     try:
         return [field.strip() for field in next(csv.reader([line], delimiter=by, skipinitialspace=True), [])]
     except csv.Error:

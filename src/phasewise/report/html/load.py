@@ -6,12 +6,12 @@ from markupsafe import Markup
 
 from phasewise.record.load import Load
 from phasewise.record.run import Run
-from phasewise.report.html import svg
+from phasewise.report.html import power, svg
 from phasewise.report.html.frame import fill
 from phasewise.report.html.svg import Linear, tag
 from phasewise.report.json.load import load as document
-from phasewise.report.view import crew, words
 from phasewise.report.view import load as view
+from phasewise.report.view import words
 
 _WIDTH, _HEIGHT = 560.0, 220.0
 _LEFT, _RIGHT, _TOP, _BOTTOM = 66.0, 16.0, 30.0, 46.0
@@ -27,7 +27,7 @@ def render(run: Run) -> str:
         view.percentiles(found),
         view.goodput(found),
         view.moments(found),
-        crew.table(found),
+        view.workers(found),
     )
     drawings = (_over_time(found, kind) for kind in ("ttft", "tpot", "in flight"))
     parts = {
@@ -41,6 +41,7 @@ def render(run: Run) -> str:
         "drawings": [drawing for drawing in drawings if drawing],
         "next_step": view.next_step(found, target),
         "recap": view.recap(found),
+        "power": power.parts(run) if run.power and run.power.phases else None,
     }
     return fill("load.html", document(run), parts)
 

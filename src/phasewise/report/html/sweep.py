@@ -10,11 +10,11 @@ from markupsafe import Markup
 from phasewise.record.run import Run
 from phasewise.record.sweep import Cell as Held
 from phasewise.record.sweep import Surface, Swept
-from phasewise.report.html import svg
+from phasewise.report.html import power, svg
 from phasewise.report.html.frame import fill
 from phasewise.report.html.svg import Linear, Log, tag
 from phasewise.report.json.sweep import sweep as document
-from phasewise.report.view import findings, heading, sweep_tables, words
+from phasewise.report.view import crew, findings, heading, sweep_tables, words
 from phasewise.report.view import sweep as view
 from phasewise.report.view.sources import sources
 from phasewise.report.view.table import Cell, Table
@@ -41,11 +41,12 @@ def _frame(run: Run) -> dict[str, Any]:
         "run": run,
         "headline": view.headline(run),
         "subject": heading.subject(run),
-        "notices": heading.notices(run),
+        "notices": view.notices(run),
         "checks": findings.checks(run),
         "tally": findings.tally(run),
         "sources": sources(run),
         "recap": sweep_tables.recap(run),
+        "power": power.parts(run) if run.power and run.power.phases else None,
     }
 
 
@@ -61,6 +62,8 @@ def _parts(found: Swept) -> dict[str, Any]:
         "shade": _shade(matrix),
         "stalls": sweep_tables.stalls(found),
         "mix_facts": list(view.mix_facts(found)),
+        "workers": crew.table(found.crew),
+        "clocks": list(crew.facts(found.crew)),
         "advice": [(view.advice(one), one) for one in found.advice],
     }
 

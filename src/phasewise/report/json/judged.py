@@ -15,8 +15,10 @@ from phasewise.report.view import findings
 from phasewise.report.view import judged as view
 
 
-def judged(run: Run, found: Results) -> dict[str, object]:
+def judged(run: Run) -> dict[str, object]:
     """The tool's figures and the verdict on them, every leaf in SI. Ends with the recap."""
+    found = run.results
+    assert found is not None
     said = found.reported
     table = view.recap(run, found)
     no_split = Missing("no request's TTFT and TPOT are both known")
@@ -55,7 +57,7 @@ def judged(run: Run, found: Results) -> dict[str, object]:
             ],
             "checks": said.checks,
             "alarms": found.alarms,
-            "fixes": [_fix(one) for one in findings.fixes(run)],
+            "fixes": [_fix(run, one) for one in findings.fixes(run)],
             "rejected": findings.rejected(run),
             "fixes_note": findings.note(run),
             "notes": list(view.notes(found)),
@@ -121,7 +123,6 @@ def _step(row: Row, step: Step | None, seen: PhaseVerdict | None, name: Phase) -
     return {"tokens": step.tokens, "batch": step.batch, "cached": cached, "at_least": step.least, **_verdict(seen)}
 
 
-def _fix(found: Remedy) -> dict[str, object]:
-    what = findings.what(found)
-    before = reported(found.step_before, "s", what)
-    return fix(found, before, findings.step_after(found), share_of=f"{what} of the request's time")
+def _fix(run: Run, found: Remedy) -> dict[str, object]:
+    of = f"{findings.what(found)} of the request's time"
+    return fix(found, findings.step_before(run, found), findings.step_after(found), share_of=of)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from phasewise.record.load import LoadPlan
 from phasewise.record.run import Run
+from phasewise.report.json import power
 from phasewise.report.json.leaves import Missing, document
 from phasewise.report.view import load as view
 
@@ -41,6 +42,7 @@ def load(run: Run) -> dict[str, object]:
             "moments": found.moments,
             "trials": found.trials,
             "rows": found.rows,
+            **power.section(run.power),
             "verdict": {
                 "holds": found.goodput.holds
                 if found.goodput

@@ -38,7 +38,7 @@ def profile(run: Run) -> dict[str, object]:
         **beside.sections(run),
         "checks": seen.checks if seen else (),
         **power.section(run.power),
-        "fixes": [_fix(one) for one in findings.fixes(run)],
+        "fixes": [_fix(run, one) for one in findings.fixes(run)],
         "rejected": findings.rejected(run),
         "fixes_note": findings.note(run),
         "alarms": judged.alarms if judged else (),
@@ -162,9 +162,9 @@ def _ci(quantity: Quantity) -> list[Quantity] | Missing:
     return [replace(quantity, value=v, low=None, high=None, source=f"{end} end") for end, v in ends.items()]
 
 
-def _fix(found: Remedy) -> dict[str, object]:
+def _fix(run: Run, found: Remedy) -> dict[str, object]:
     of = f"{findings.what(found)} of the request's time"
-    return fix(found, findings.step_before(found), findings.step_after(found), share_of=of)
+    return fix(found, findings.step_before(run, found), findings.step_after(found), share_of=of)
 
 
 def _sampling(run: Run) -> dict[str, object] | Missing:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from phasewise.record.quantity import Quantity, measured, predicted, reported
 from phasewise.record.run import Run
 from phasewise.record.sweep import Advice, Broken, Cell, Mix, Plane, Stall, Surface, Swept, Together, Traffic
+from phasewise.report.json import power
 from phasewise.report.json.leaves import Missing, document
-from phasewise.report.view import heading, sweep_tables
 from phasewise.report.view import sweep as view
+from phasewise.report.view import sweep_tables
 
 _NOT_MEASURED = Missing("it was not measured")
 _NO_GROUND = Missing("a floor needs both --model and --on")
@@ -31,13 +32,15 @@ def sweep(run: Run) -> dict[str, object]:
             "until": view.until(found) if found else "",
             "stall_s": stall.stall if stall else _NOT_MEASURED,
         },
-        "notices": heading.notices(run),
+        "notices": view.notices(run),
         "decode": _decode(found, found.surface) if found and found.surface else _NOT_MEASURED,
         "prefill": _prefill(found.together) if found and found.together else _NOT_MEASURED,
         "mix": _mix(found.mix) if found and found.mix else _NOT_MEASURED,
         "advice": [_advice(one) for one in (found.advice if found else ())],
         "checks": seen.checks if seen else (),
+        **power.section(run.power),
         "plan": found.plan if found else (),
+        "crew": (found.crew if found else None) or Missing("this process sent alone: --workers"),
         "sampling": {
             "requests": measured(seen.requests, "request", "answered in all"),
             "prompt_tokens": reported(seen.prompt_tokens, "token", "sent in all"),

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from phasewise.record.run import Run
+from phasewise.report.markdown import power
 from phasewise.report.markdown.layout import folded, lines, notice, safe, table
-from phasewise.report.view import crew
 from phasewise.report.view import load as view
 
 
@@ -30,7 +30,8 @@ def _blocks(run: Run) -> Iterator[str]:
     yield "### Limits"
     yield table(view.goodput(found))
     yield folded("Over time", [table(view.moments(found))]) if found.moments else ""
-    yield folded("Workers", [table(crew.table(found))]) if found.crew else ""
+    yield folded("Workers", [table(view.workers(found))]) if found.crew else ""
+    yield from power.section(run)
     yield folded("The plan", [lines(view.plan(found.plan))])
     yield "### Recap"
     yield table(view.recap(found))

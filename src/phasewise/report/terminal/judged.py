@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 from rich.console import Group, RenderableType
 
@@ -10,14 +11,16 @@ from phasewise.record.observation import Phase
 from phasewise.record.results import Results
 from phasewise.record.run import Run
 from phasewise.report.terminal.layout import Bars, Grid, bullets, section, sentence
-from phasewise.report.terminal.profiled import fixes, notice
+from phasewise.report.terminal.profiled import fixes, kept, notice
 from phasewise.report.view import judged as view
 from phasewise.report.view import words
 from phasewise.report.view.heading import PHASES
 
 
-def judged(run: Run, found: Results) -> RenderableType:
-    """The whole report."""
+def judged(run: Run, folder: Path | None = None, *, full: bool = False) -> RenderableType:
+    """The whole report. ``folder`` is where the run lies, when it does."""
+    found = run.results
+    assert found is not None
     return Group(
         sentence(words.clean(found.verdict.text), "bold"),
         sentence(view.subject(run, found), "dim"),
@@ -27,7 +30,8 @@ def judged(run: Run, found: Results) -> RenderableType:
         *_rows(found),
         section("The tool's words and ours", bullets(view.figures(found))),
         *_more(found),
-        section("What to change first", *fixes(run, full=False)),
+        section("What to change first", *fixes(run, full=full)),
+        *kept(folder, full),
         section("Recap", Grid(view.recap(run, found))),
     )
 

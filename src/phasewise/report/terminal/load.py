@@ -10,8 +10,7 @@ from rich.text import Text
 from phasewise.record.load import Load, LoadPlan
 from phasewise.record.run import PAGE, Run
 from phasewise.report.terminal.layout import Grid, bullets, section, sentence
-from phasewise.report.terminal.profiled import notice
-from phasewise.report.view import crew
+from phasewise.report.terminal.profiled import drawn, notice
 from phasewise.report.view import load as view
 
 
@@ -34,7 +33,8 @@ def load(run: Run, saved: Path | None = None) -> RenderableType:
         section("Percentiles", *_percentiles(found)),
         section("Limits", Grid(view.goodput(found))),
         *([section("Over time", Grid(view.moments(found)))] if found.moments else []),
-        *([section("Workers", Grid(crew.table(found)))] if found.crew else []),
+        *([section("Workers", Grid(view.workers(found)))] if found.crew else []),
+        *drawn(run),
         section("Next", sentence(view.next_step(found, target))),
         *([section("Saved", sentence(f"{saved}/run.json, {saved}/{PAGE}"))] if saved else []),
         section("Recap", Grid(view.recap(found))),

@@ -34,7 +34,7 @@ def profile(run: Run, saved: Path | None = None, *, full: bool = False) -> Rende
         *(section(_title(run, phase), *_phase(run, phase, full)) for phase in PHASES),
         section(f"Checks: {findings.tally(run)}", *checks(run, full)),
         section("What to change first", *fixes(run, full)),
-        *([section("Power", *_power(run))] if run.power and run.power.phases else []),
+        *drawn(run),
         section("How every number was obtained", *(_sources(run) if full else _summary(run)), *kept(saved, full)),
         section("Recap", Grid(recap(run))),
     )
@@ -61,10 +61,10 @@ def _request(run: Run) -> Iterator[RenderableType]:
         yield Group(Text(""), Grid(mix))
 
 
-def _power(run: Run) -> Iterator[RenderableType]:
-    assert run.power is not None
-    yield Grid(power.phases(run.power))
-    yield bullets((power.headline(run), *power.facts(run)))
+def drawn(run: Run) -> Iterator[RenderableType]:
+    """Power as part of a report; nothing where none was read."""
+    if run.power is not None and run.power.phases:
+        yield section("Power", Grid(power.phases(run.power)), bullets((power.headline(run), *power.facts(run))))
 
 
 def _title(run: Run, phase: Phase) -> str:

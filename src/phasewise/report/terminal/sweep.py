@@ -11,8 +11,8 @@ from rich.text import Text
 from phasewise.record.run import Run
 from phasewise.record.sweep import Swept
 from phasewise.report.terminal.layout import Grid, bullets, indented, section, sentence
-from phasewise.report.terminal.profiled import checks, kept, notice
-from phasewise.report.view import findings, heading, sweep_tables, words
+from phasewise.report.terminal.profiled import checks, drawn, kept, notice
+from phasewise.report.view import crew, findings, heading, sweep_tables, words
 from phasewise.report.view import sweep as view
 from phasewise.report.view.sources import summary
 
@@ -23,8 +23,9 @@ def sweep(run: Run, folder: Path | None = None, *, full: bool = False) -> Render
     return Group(
         sentence(view.headline(run), "bold"),
         sentence(heading.subject(run), "dim"),
-        *(notice(one) for one in heading.notices(run)),
+        *(notice(one) for one in view.notices(run)),
         *(_parts(found, full) if found else ()),
+        *drawn(run),
         section(f"Checks: {findings.tally(run)}", *checks(run, full)),
         section("How every number was obtained", bullets([*_plan(found), *summary(run)]), *kept(folder, full)),
         section("Recap", Grid(sweep_tables.recap(run))),
@@ -53,6 +54,8 @@ def _parts(found: Swept, full: bool) -> Iterator[RenderableType]:
     )
     if found.advice:
         yield section("What follows", *_advice(found))
+    if found.crew is not None:
+        yield section("Workers", Grid(crew.table(found.crew)), Text(""), bullets(crew.facts(found.crew)))
 
 
 def _advice(found: Swept) -> Iterator[RenderableType]:

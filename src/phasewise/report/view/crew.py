@@ -1,8 +1,8 @@
-"""The workers of a load run: who they were, how well their clocks agree, what was lost with whom."""
+"""The workers of a run: who they were, how well their clocks agree, what was lost with whom."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from phasewise.record.crew import Crew, Lost
 from phasewise.record.load import Load
@@ -26,22 +26,33 @@ def lighter(found: Load) -> str:
     return f" But from {since:,.1f} s on {words.share(min(1.0, total))} of the load was missing."
 
 
-def notices(crew: Crew | None) -> Iterator[Notice]:
-    """Who was lost, and what with them."""
+def notices(crew: Crew | None, loss: Callable[[Lost], str]) -> Iterator[Notice]:
+    """Who was lost, and what with them: ``loss`` says it."""
     if crew is not None and crew.lost:
         text = "A worker was lost, the others went on" if len(crew.lost) == 1 else "Workers were lost, others went on"
-        yield Notice(kind="partial", text=f"{text}:", items=tuple(map(_lost, crew.lost)))
+        yield Notice(kind="partial", text=f"{text}:", items=tuple(_lost(one, loss) for one in crew.lost))
 
 
-def _lost(one: Lost) -> str:
+def of_load(one: Lost) -> str:
+    """What a load lost with a worker: what it was still to send, too."""
+    return (
+        f"{one.requests:,} of its requests have no row, {one.in_flight:,} of them in the air; from then on "
+        f"{words.share(one.share)} of the load was missing"
+    )
+
+
+def of_sweep(one: Lost) -> str:
+    """What a sweep lost: the requests of one group, which the others can send again."""
+    many = "1 request was" if one.requests == 1 else f"{one.requests:,} requests were"
+    return f"{many} lost with it, and their group is not used; the others held the next ones"
+
+
+def _lost(one: Lost, loss: Callable[[Lost], str]) -> str:
     trial = f" of trial {one.trial + 1}" if one.trial else ""
     which = f"worker {one.worker} at {words.clean(one.where)} ({words.clean(one.why)})"
     if not one.requests:
         return f"{which}, last heard of {one.from_s:,.1f} s after the start{trial}: nothing was lost with it."
-    return (
-        f"{which}, last heard of {one.from_s:,.1f} s after the start{trial}: {one.requests:,} of its requests have no "
-        f"row, {one.in_flight:,} of them in the air; from then on {words.share(one.share)} of the load was missing."
-    )
+    return f"{which}, last heard of {one.from_s:,.1f} s after the start{trial}: {loss(one)}."
 
 
 def facts(crew: Crew | None) -> Iterator[str]:
@@ -60,9 +71,8 @@ def facts(crew: Crew | None) -> Iterator[str]:
     )
 
 
-def table(found: Load) -> Table:
-    """A row for each worker."""
-    crew, most = found.crew, "up to " if found.plan.users else ""
+def table(crew: Crew | None, most: str = "") -> Table:
+    """A row for each worker; ``most`` stands before what may be more than it sent."""
     members = crew.members if crew is not None else ()
     lost = {one.worker for one in crew.lost} if crew is not None else set()
     order = sorted(members, key=lambda one: (one.worker not in lost, -one.clock_error_s))[:MOST]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from phasewise.record.observation import CheckStatus
-from phasewise.record.quantity import Quantity, measured, predicted
+from phasewise.record.quantity import Quantity, measured, predicted, reported
 from phasewise.record.remedies import Rejected, Remedy
 from phasewise.record.run import Run
 from phasewise.report.view import words
@@ -103,9 +103,9 @@ def saves(fix: Remedy, amount: str, of: str) -> str:
     return f"saves {amount}, {words.share(fix.saves_share)} of {of}"
 
 
-def step_before(fix: Remedy) -> Quantity:
-    """The phase's step as measured."""
-    return measured(fix.step_before, "s", what(fix))
+def step_before(run: Run, fix: Remedy) -> Quantity:
+    """The phase's step as measured, or as another tool reported it."""
+    return (reported if run.results else measured)(fix.step_before, "s", what(fix))
 
 
 def step_after(fix: Remedy) -> Quantity:
@@ -122,4 +122,4 @@ def what(fix: Remedy) -> str:
 
 def gain(fix: Remedy) -> str:
     """``decode step 6.10 ms, then 2.04 ms``."""
-    return f"{what(fix)} {words.amount(step_before(fix))}, then {words.amount(step_after(fix))} (predicted)"
+    return f"{what(fix)} {words.number(fix.step_before, 's')}, then {words.amount(step_after(fix))} (predicted)"

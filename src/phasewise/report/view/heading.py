@@ -67,7 +67,7 @@ def notices(run: Run) -> tuple[Notice, ...]:
     found += _disbelieved(run)
     found += [Notice(kind="doubt", text=f"Doubt: {_said(check)}") for check in failed(run, voids=False)]
     if run.envelope.status != "complete":
-        kept = "what was measured until then is below" if _anything(run) else "nothing was measured"
+        kept = "what was measured until then is below" if _anything(run) else "there is no figure"
         reason = words.clean(run.envelope.reason).rstrip(".") or "no reason is recorded"
         found.append(Notice(kind="partial", text=f"{run.envelope.status.capitalize()} run: {reason}; {kept}."))
     if run.target is not None and run.target.contradictions:
@@ -95,7 +95,8 @@ def _said(check: Check) -> str:
 
 
 def _anything(run: Run) -> bool:
-    return any(measured(run, phase) for phase in PHASES) or (run.sweep or run.power_sweep) is not None
+    swept = run.sweep is not None and run.sweep.measured
+    return any(measured(run, phase) for phase in PHASES) or swept or run.power_sweep is not None
 
 
 def _disbelieved(run: Run) -> list[Notice]:

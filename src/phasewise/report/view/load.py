@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from phasewise.record.load import Breaks, Goodput, Limits, Load, LoadPlan, Spread
 from phasewise.record.quantity import Quantity
 from phasewise.record.run import Run
-from phasewise.report.view import crew, words
+from phasewise.report.view import crew, power, words
 from phasewise.report.view.heading import PHASES, Notice
 from phasewise.report.view.table import Cell, Table, columns, give, say
 
@@ -135,10 +135,12 @@ def notices(run: Run) -> tuple[Notice, ...]:
         reason = words.clean(run.envelope.reason).rstrip(".") or "no reason is recorded"
         kept = "what was measured is below" if found.window else "nothing was measured"
         notes.append(Notice(kind="partial", text=f"{run.envelope.status.capitalize()} run: {reason}; {kept}."))
-    notes += crew.notices(found.crew)
+    notes += crew.notices(found.crew, crew.of_load)
     if found.steady is False:
         text = "Not steady: more and more requests were in flight, so the server does not sustain this load, and "
         notes.append(Notice(kind="doubt", text=f"{text}longer runs give worse figures."))
+    if run.power is not None:
+        notes += power.notices(run)
     if found.failed:
         reasons = list(found.reasons.items())
         items = [f"{count:,}: {words.clean(reason)}" for reason, count in reasons[:_MOST_REASONS]]
@@ -279,6 +281,11 @@ def facts(found: Load) -> Iterator[str]:
         yield f"{found.unsent:,} requests of the plan were not sent."
     if found.rows:
         yield f"Rows: {words.listed(found.rows)} beside run.json."
+
+
+def workers(found: Load) -> Table:
+    """A row for each worker; none when one process sent alone."""
+    return crew.table(found.crew, "up to " if found.plan.users else "")
 
 
 def moments(found: Load) -> Table:

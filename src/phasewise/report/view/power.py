@@ -140,6 +140,13 @@ def recordings(found: Recordings) -> Table:
         "Capped: part of the time in which the power limit held the clock. No run was named, so nothing says which "
         "phase ran: phasewise power RUN --telemetry FILE tells them apart."
     )
+    left = dict.fromkeys(
+        f"{words.name(one.name)}: {words.clean(about)}"
+        for one in found.files
+        for device in one.power.devices
+        for about in device.notes
+    )
+    note = " ".join([note, *left])
     return Table(title="Telemetry", columns=heads, rows=tuple(rows), note=note)
 
 

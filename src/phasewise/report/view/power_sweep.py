@@ -124,7 +124,7 @@ def method(found: PowerSweep) -> Iterator[str]:
     yield "Each phase alone, one request at a time; times at the client, the driver's telemetry every 50 ms beside it."
     yield (
         "Watts, clock and reasons are those of the readings that lie in the phase's own requests; watts are of all "
-        "cards, and energy is watts times the time of a token."
+        "cards, and energy is theirs by their counters, as in phasewise power."
     )
     if found.caps:
         yield (

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from phasewise.record.run import Run
 from phasewise.record.sweep import Advice, Broken, Gain, Mix, Plane, Stall, Surface, Swept
-from phasewise.report.view import words
-from phasewise.report.view.heading import failed
+from phasewise.report.view import crew, heading, words
+from phasewise.report.view.heading import Notice, failed
 
 
 def headline(run: Run) -> str:
@@ -15,11 +15,16 @@ def headline(run: Run) -> str:
     found = run.sweep
     if void := failed(run, voids=True):
         return f"No verdict: these figures are not to be believed: {words.clean(void[0].detail)}."
-    said = [batching(found), until(found), costs(found)] if found else []
+    said = [batching(found), until(found), costs(found)] if found and found.measured else []
     told = [part for part in said if part]
     if not told:
         return f"No verdict: {words.clean(run.envelope.reason) or 'nothing was measured'}."
     return f"{'; '.join(told)}."
+
+
+def notices(run: Run) -> tuple[Notice, ...]:
+    """What to know before the numbers."""
+    return (*heading.notices(run), *crew.notices(run.sweep.crew if run.sweep else None, crew.of_sweep))
 
 
 def top(found: Swept) -> Gain | None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
+import shutil
+from collections.abc import Collection
 from errno import EIO
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from phasewise.isolate.workload.rows import CHUNK_TYPES, PARTS, REQUEST_TYPES
+from phasewise.isolate.ledger.schema import CHUNK_TYPES, PARTS, REQUEST_TYPES, WARMUP
 
 Floats = NDArray[np.float64]
 
@@ -18,8 +19,10 @@ TABLES = {"requests": REQUEST_TYPES, "chunks": CHUNK_TYPES}
 _ORDER = {"requests": "trial, request", "chunks": "trial, request, read"}
 
 
-def merge(folder: Path) -> None:
+def merge(folder: Path, unused: Collection[int] = ()) -> None:
     """Make one file of each table from the parts of all workers in ``folder``/rows, and take the parts away.
+
+    Requests whose numbers are ``unused``, which no figure uses as it turned out, become warm-up.
 
     Raises:
         OSError: it cannot be done; the parts are still there.
@@ -34,14 +37,21 @@ def merge(folder: Path) -> None:
         try:
             with duckdb.connect() as connection:
                 source = connection.read_parquet([str(part) for part in parts])
+                if unused:
+                    trial = f"CASE WHEN request IN ({', '.join(map(str, sorted(unused)))}) THEN {WARMUP} ELSE trial END"
+                    source = source.project(f"* REPLACE ({trial} AS trial)")
                 source.order(order).write_parquet(str(partial), compression="zstd")
         except duckdb.Error as error:
             raise OSError(EIO, str(error).partition("\n")[0]) from error
         partial.rename(folder / f"{table}.parquet")
         for part in parts:
             part.unlink()
-    with contextlib.suppress(OSError):
-        (folder / PARTS).rmdir()
+    discard(folder)
+
+
+def discard(folder: Path) -> None:
+    """Take away what is left of parts in ``folder``."""
+    shutil.rmtree(folder / PARTS, ignore_errors=True)
 
 
 def read(folder: Path, table: str, columns: str, where: str = "true") -> dict[str, NDArray[Any]]:

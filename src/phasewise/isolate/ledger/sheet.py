@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from phasewise.engines.exchange import Arrivals, Exchange
-from phasewise.isolate.workload.rows import Asked, Frame, chunks, row
+from phasewise.isolate.ledger.schema import Asked, Frame, chunks, row
 
 
 class Sheet:
@@ -15,16 +15,17 @@ class Sheet:
         self.worker = worker
         self._trial, self._start = 0, 0.0
         self._frame = Frame(requests=[], chunks=[])
-        self._taken: list[tuple[int, Arrivals]] = []
+        self._taken: dict[int, list[tuple[int, Arrivals]]] = {}
         self._encoder = msgspec.msgpack.Encoder()
 
     def begin(self, trial: int, start: float) -> None:
         """What comes now is of ``trial``, whose times count from ``start``."""
         self._trial, self._start = trial, start
 
-    def sink(self, key: int, arrivals: Arrivals) -> None:
-        """Take events of request ``key``: the sink of a loop."""
-        self._taken.append((key, arrivals))
+    def sink(self, key: int, arrivals: Arrivals, worker: int | None = None) -> None:
+        """Take events of request ``key``: the sink of a loop; of that of another ``worker``."""
+        if len(arrivals.at):
+            self._taken.setdefault(self.worker if worker is None else worker, []).append((key, arrivals))
 
     def ended(self, exchange: Exchange, asked: Asked) -> None:
         """Take a request that is over."""
@@ -36,10 +37,9 @@ class Sheet:
 
     def _filled(self) -> bytes:
         """A frame of what came since the last, in MessagePack; empty when nothing did."""
-        taken = [(key, arrivals) for key, arrivals in self._taken if len(arrivals.at)]
-        self._taken = []
-        if taken:
-            self._frame.chunks.append(chunks(taken, self._trial, self.worker, self._start))
+        for worker, taken in self._taken.items():
+            self._frame.chunks.append(chunks(taken, self._trial, worker, self._start))
+        self._taken = {}
         if not self._frame.requests and not self._frame.chunks:
             return b""
         data = self._encoder.encode(self._frame)

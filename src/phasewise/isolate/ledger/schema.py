@@ -1,7 +1,7 @@
-"""The rows of a load run: one per request, one per streamed event, as they lie beside the run in Parquet.
+"""The rows of a run: one per request, one per streamed event, as they lie beside it in Parquet.
 
-Times are seconds from the start of the row's trial (a run without ``--find-rate`` is one trial, number 0), negative
-before it; what did not come is null.
+Times are seconds from the start of the row's trial (number 0, unless `load --find-rate` made several), negative before
+it; what did not come is null.
 """
 
 from __future__ import annotations
@@ -31,9 +31,11 @@ class RequestRow(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         trial, request: its number in its trial.
+        phase: of a profile or a sweep, what it was sent for: ``prefill``, ``decode``, ``beside``.
         worker: which worker sent it.
         user: of a closed loop.
-        due_s: when it should have been sent: by the plan, or in a closed loop when the one before had ended.
+        due_s: when it should have been sent: by the plan; in a closed loop when the one before had ended; where nothing
+            was planned, when it was sent.
         connect_s: opening its connection; 0 on a kept one.
         sent_s: right before its first byte was written; ``sent_s - due_s`` is the client's own queue, ``connect_s``
             included.
@@ -53,6 +55,7 @@ class RequestRow(msgspec.Struct, frozen=True, kw_only=True):
 
     trial: int
     request: int
+    phase: str | None
     worker: int
     user: int | None
     due_s: float
@@ -85,6 +88,7 @@ class Asked(NamedTuple):
     user: int | None
     prompt_tokens: int
     answer_tokens: int
+    phase: str | None = None
 
 
 def row(exchange: Exchange, asked: Asked, start: float) -> RequestRow:
@@ -97,6 +101,7 @@ def row(exchange: Exchange, asked: Asked, start: float) -> RequestRow:
     return RequestRow(
         trial=asked.trial,
         request=exchange.key,
+        phase=asked.phase,
         worker=asked.worker,
         user=asked.user,
         due_s=exchange.due - start,
@@ -184,7 +189,7 @@ def chunks(taken: list[tuple[int, Arrivals]], trial: int, worker: int, start: fl
 
 
 class Frame(msgspec.Struct, array_like=True):
-    """What goes through the pipe at once."""
+    """Rows that are handed on together."""
 
     requests: list[RequestRow] = []
     chunks: list[Chunks] = []
