@@ -14,22 +14,15 @@ import pytest
 from cli_run import COMMAND, phasewise
 from test_servers_real import free_port, serving
 
-from engines_python import environment, python
+from engines_python import environment, python, smollm2
 
 ASKED = ("--prompt", "256", "--requests", "3", "--steps", "8", "--budget", "15")
-
-
-def model() -> Path:
-    folder = Path(python()).parents[1] / "smollm2"
-    if not folder.exists():
-        pytest.skip("skipped: no model beside the engines (make engines)")
-    return folder
 
 
 @contextmanager
 def vllm(home: Path, profiler: dict[str, Any] | None, *flags: str) -> Iterator[str]:
     port = free_port()
-    command = [python(), "-m", "vllm.entrypoints.openai.api_server", "--model", str(model()), "--host", "127.0.0.1"]
+    command = [python(), "-m", "vllm.entrypoints.openai.api_server", "--model", smollm2(), "--host", "127.0.0.1"]
     command += ["--port", str(port), "--served-model-name", "small", "--max-model-len", "2048", "--enforce-eager"]
     command += ["--enable-prompt-tokens-details", *flags]
     command += ["--profiler-config", json.dumps(profiler)] if profiler else []
@@ -124,7 +117,7 @@ def test_vllm_without_a_profiler(tmp_path: Path) -> None:
 def test_transformers_in_process(tmp_path: Path) -> None:
     lent = tmp_path / "lent"
     lent.mkdir()
-    command = [python(), *COMMAND[1:], "capture", f"hf:{model()}", "--threads", "1", *ASKED, "--json"]
+    command = [python(), *COMMAND[1:], "capture", f"hf:{smollm2()}", "--threads", "1", *ASKED, "--json"]
     done = subprocess.run(
         command, env=environment(lent), cwd=tmp_path, capture_output=True, text=True, timeout=250, check=False
     )

@@ -15,7 +15,7 @@ from phasewise.engines import address
 from phasewise.engines.client import Client
 from phasewise.engines.profilers import files
 from phasewise.engines.profilers.endpoint import endpoint
-from phasewise.engines.profilers.stated import profiler_config, stated, world
+from phasewise.engines.profilers.stated import profiler_config, serves, stated, world
 from phasewise.errors import Refused, UsageError
 
 
@@ -143,3 +143,43 @@ def test_when_a_file_is_whole(tmp_path: Path) -> None:
         (tmp_path / name).write_bytes(data)
     assert [name for name in whole if files.cut(tmp_path / name)] == []
     assert [name for name in broken if not files.cut(tmp_path / name)] == []
+
+
+def _arriving(folder: Path, arrivals: dict[int, str]) -> list[str]:
+    """The names of what counts as ours, when files arrive after so many looks; no time passes."""
+    looks = 0
+
+    def sleep(seconds: float) -> None:
+        nonlocal looks
+        looks += 1
+        if looks in arrivals:
+            (folder / arrivals[looks]).write_text("{}")
+
+    found = files.wait(folder, {}, "ours", 1, wait_s=60.0, sleep=sleep)
+    return [path.name for path in found.whole]
+
+
+def test_somebody_elses_file_is_not_taken_for_ours_that_is_late(tmp_path: Path) -> None:
+    assert _arriving(tmp_path, {1: "rank0.1.json", 8: "ours-prefill_rank0.2.json"}) == ["ours-prefill_rank0.2.json"]
+
+
+def test_an_engine_that_takes_no_prefix_is_believed_in_the_end(tmp_path: Path) -> None:
+    assert _arriving(tmp_path, {1: "rank0.1.json"}) == ["rank0.1.json"]
+
+
+@pytest.mark.parametrize(
+    ("words", "engine"),
+    [
+        (["docker-proxy", "/usr/bin/docker-proxy", "-proto", "tcp", "-host-port", "8000"], False),
+        (["ssh", "ssh", "-NL", "8000:localhost:8000", "gpu-1"], False),
+        (["kubectl", "kubectl", "port-forward", "svc/llm", "8000"], False),
+        (["nginx", "nginx: worker process"], False),
+        (["vllm", "/usr/bin/python3", "/usr/bin/vllm", "serve", "m"], True),
+        (["pt_main_thread", "/opt/venv/bin/python3", "serve.py"], True),
+        (["sglang::http_ser", "sglang::http_server"], True),
+        (["python3.11", "python", "my_server.py"], True),
+        ([], False),
+    ],
+)
+def test_what_forwards_a_port_is_no_engine_of_this_machine(words: list[str], engine: bool) -> None:
+    assert serves(words) is engine

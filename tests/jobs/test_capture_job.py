@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,8 @@ import pytest
 
 from capture_server import Planted, Server
 from phasewise.engines.profilers import files
-from phasewise.errors import EngineError, InputError, PhasewiseError, Refused, Stalled, UsageError
+from phasewise.engines.profilers.endpoint import Endpoint
+from phasewise.errors import EngineError, InputError, Interrupted, PhasewiseError, Refused, Stalled, UsageError
 from phasewise.jobs.capture import Finished, Options, capture
 from phasewise.record.capture import Captured
 from phasewise.record.run import load
@@ -296,9 +298,13 @@ def test_traces_on_another_machine(tmp_path: Path) -> None:
     said = "\n".join(done.run.capture.proceed)
     prefix = server.named("start_profile")[0]["profile_prefix"]
     assert f"{prefix}*.pt.trace.json.gz" in said
-    assert f"phasewise trace --prefill prefill --decode decode --run {done.folder}" in said
+    assert f"phasewise trace --prefill prefill --decode decode --run {shlex.quote(str(done.folder))}" in said
     assert done.run.traced is None
-    assert phase(done, "prefill").why_null == "the trace was not read"
+    prefill, decode = phase(done, "prefill"), phase(done, "decode")
+    assert prefill.why_null == "the trace was not read"
+    for one in (prefill, decode):
+        assert one.client is not None, "timed all the same"
+        assert one.slowed is not None
 
 
 def test_the_folder_by_the_users_word(tmp_path: Path) -> None:
@@ -349,3 +355,37 @@ def test_every_form_shows_it(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert tree["capture"]["phases"]["prefill"]["trace_s"] > 0
     assert tree["phases"]["decode"]["steps"] == 6
     assert tree["provenance"]["capture.phases.prefill.client_s"]["provenance"] == "measured"
+
+
+def test_a_context_that_is_too_short_is_said_before_anything_runs(tmp_path: Path) -> None:
+    planted = Planted(tmp_path / "traces", step=20e-3)
+    said = refused(planted, tmp_path, UsageError, prompt=4090)
+    assert "takes 4,096 tokens" in said
+    assert "give --prompt 4038 or less, or fewer --steps" in said
+    with Server(planted) as server:
+        done = ran(server, tmp_path, prompt=4038, phases=("decode",))
+    assert phase(done, "decode").steps == {"decode": 6}
+
+
+def test_ctrl_c_while_the_profiler_stops_does_not_say_that_it_did(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inner = Endpoint.stop
+
+    def stop(self: Endpoint) -> None:
+        if self.running:
+            raise KeyboardInterrupt
+        inner(self)
+
+    monkeypatch.setattr(Endpoint, "stop", stop)
+    with Server(Planted(tmp_path / "traces")) as server, pytest.raises(Interrupted) as caught:
+        ran(server, tmp_path, phases=("prefill",))
+    assert "no profiler was left running" not in str(caught.value)
+    assert f"curl -X POST {server.url}/stop_profile" in str(caught.value)
+
+
+def test_files_that_do_not_bear_our_name_are_told(tmp_path: Path) -> None:
+    with Server(Planted(tmp_path / "traces", prefixes=False)) as server:
+        done = ran(server, tmp_path, phases=("prefill",))
+    assert done.run.capture is not None
+    assert "does not name its files as it was told" in done.run.capture.notes[0]

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from phasewise.isolate.recorded import Sent
-from phasewise.judge.captured import compared, every_rank, passes
+from phasewise.judge.captured import compared, every_rank, passes, untraced
 from phasewise.record.observation import (
     DecodeObservation,
     Observation,
@@ -188,3 +188,44 @@ def test_every_rank(worlds: tuple[int | None, ...], stated: int | None, status: 
         for at, world in enumerate(worlds)
     ]
     assert every_rank("decode", files, stated).status == status
+
+
+def test_a_client_that_saw_a_burst_is_still_beside_the_trace() -> None:
+    """All tokens came at once while the profiler ran: its cost is open, the comparison is not."""
+    steps = [step("decode", 0.01 * at, answers=1) for at in range(8)]
+    one = compared("decode", Sent(requests=1, batch=1, step_s=None), steps, seen(0.1, 8e-3))
+    assert one.agrees is False
+    assert one.parts == ()
+    assert "+25.0%" in one.text
+    assert "what the profiler cost is open" in one.text
+    assert "not timed" not in one.why_null
+
+
+def test_rounding_between_two_clocks_is_none() -> None:
+    steps = [step("prefill", 0.1 * at, prompts=100, span=0.03) for at in range(3)]
+    sent = Sent(requests=3, prompt_tokens=(100, 100, 100), pass_s=0.04)
+    one = compared("prefill", sent, steps, seen(0.1, 8e-3))
+    assert {part.name: part.seconds.value for part in one.parts}["between"] == 0.0
+
+
+def test_phases_that_never_met_are_no_wrong_labels() -> None:
+    steps = [step("decode", 0.0, answers=1), step("prefill", 0.01, prompts=100), step("decode", 0.02, answers=1)]
+    one = compared("mixed", Sent(requests=1, prompt_tokens=(100,), batch=1), steps, None)
+    (met,) = [check for check in one.checks if check.name == "mix_labelled"]
+    assert met.status == "not_checked"
+    assert "no step held both phases" in met.detail
+
+
+def test_the_clients_time_is_told_without_a_trace() -> None:
+    one = untraced("decode", Sent(requests=1, batch=1, step_s=9e-3), seen(0.1, 8e-3), "the trace was not read")
+    assert one.client is not None
+    assert one.slowed is not None
+    assert (one.client.value, one.slowed.value, one.traced) == (8e-3, 9e-3, None)
+
+
+def test_a_trace_that_shows_more_than_the_client_saw_says_so() -> None:
+    """Nothing is left that the sentence does not name: +2 ms are 2.1 less 0.1."""
+    steps = [step("decode", 0.01 * at, answers=1) for at in range(8)]
+    one = compared("decode", Sent(requests=1, batch=1, step_s=7.9e-3), steps, seen(0.1, 8e-3))
+    assert "the recorded run was 100 µs a step faster" in one.text
+    assert "the trace has 2.10 ms a step more than the client saw" in one.text

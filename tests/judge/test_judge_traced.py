@@ -412,3 +412,17 @@ def test_the_public_sglang_trace_by_the_times_of_its_kernels() -> None:
     assert second.utilisations[0].yardstick == "mbu"
     assert second.utilisations[0].value.value == pytest.approx(0.386, abs=0.003)
     assert "Prefill owns 98%" in found.text
+
+
+def test_two_recordings_say_nothing_of_who_owns_a_request() -> None:
+    """How long each was recorded was somebody's choice."""
+    prompts = [step("prefill", 0.0, 0.05, prefill=FRESH)]
+    tokens = [step("decode", 0.0, 0.0052, decode=GENERATING)]
+    both = traced(prefill=(phase(prompts, {"gemm": 1.0}), prompts), decode=(phase(tokens, {"gemm": 1.0}), tokens))
+    one_job = judge(both, llama_3_8b(), h100())
+    assert "Prefill owns" in one_job.text
+    apart = judge(msgspec.structs.replace(both, recordings=(1, 1)), llama_3_8b(), h100())
+    assert "owns 9" not in apart.text
+    assert apart.text.startswith("A prefill step takes 50.0 ms")
+    assert "A decode step takes 5.20 ms" in apart.text
+    assert "phasewise profile" in apart.text

@@ -60,7 +60,9 @@ def fix_traced(traced: Traced, model: Model | None, machine: Machine | None) -> 
         if verdict.alarm:
             unranked.append(f"the {name} figures are not to be believed, so nothing is ranked for it")
             continue
-        timed = _timed(name, verdict, verdict.step.value, times[name], sum(times.values()))
+        timed = _timed(
+            name, verdict, verdict.step.value, times[name], times[name] if traced.recordings else sum(times.values())
+        )
         seen = Seen(timed=timed, found=phase, verdict=verdict, on_cpu=traced.on_cpu)
         found += [attempt(seen) for attempt in SEEN]
         if model is None or machine is None or verdict.why_null:

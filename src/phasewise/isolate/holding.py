@@ -12,6 +12,7 @@ import numpy as np
 from phasewise.engines.base import Crowdable
 from phasewise.engines.exchange import Arrivals, Exchange
 from phasewise.errors import EngineError
+from phasewise.isolate.plan import MARGIN
 from phasewise.isolate.recorded import Recorder, Sent, Shape
 
 SLICE_S = 0.05
@@ -23,8 +24,16 @@ LEAD = 2
 TAIL = 2
 """Tokens beyond the asked steps before the recorder is told to stop."""
 
+SLACK = 32
+"""Tokens that may come while the recorder starts, at the least."""
+
 LEAST_ROOM_S = 4.0
 """Seconds of answer kept for starting the recorder, and for tokens that are told late."""
+
+
+def least_answer(steps: int) -> int:
+    """Tokens after the prompt that recording ``steps`` of decode takes, with a margin for what the server adds."""
+    return LEAD + steps + TAIL + SLACK + MARGIN
 
 
 class Held:
@@ -39,8 +48,8 @@ class Held:
         self._inserted: list[Exchange] = []
         self._done: dict[int, Exchange] = {}
         context = engine.target.max_context
-        room = 2**20 if context is None else context - shape.prompt - 16
-        self._answer = min(room, LEAD + shape.steps + TAIL + 32 + int(LEAST_ROOM_S / max(shape.step_s, 1e-4)))
+        room = 2**20 if context is None else context - shape.prompt - MARGIN
+        self._answer = min(room, LEAD + shape.steps + TAIL + SLACK + int(LEAST_ROOM_S / max(shape.step_s, 1e-4)))
         for key in range(shape.batch):
             self._submit(key, shape.prompt, self._answer)
         self._keys = range(shape.batch)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +14,7 @@ from phasewise.engines.base import Engine
 from phasewise.engines.profilers.endpoint import none
 from phasewise.errors import EngineError, Interrupted, Terminated, UsageError
 from phasewise.isolate import alone
+from phasewise.isolate.holding import least_answer
 from phasewise.isolate.recorded import Sent, Shape
 from phasewise.isolate.run import Isolation
 from phasewise.jobs import captured, rows
@@ -92,11 +94,12 @@ class _Work:
         if not isinstance(error, KeyboardInterrupt):
             self.partial(said)
             return
+        said = said or (self.profiler.left if self.profiler else "") or "no profiler was left running"
         by, code = ("ended by SIGTERM", 143) if isinstance(error, Terminated) else ("interrupted by Ctrl-C", 130)
         self.status, self.exit_code, self.reason = (
             "interrupted",
             code,
-            f"{by}; {said or 'no profiler was left running'}",
+            f"{by}; {said}",
         )
 
     def partial(self, reason: str) -> None:
@@ -156,6 +159,7 @@ def _capture(work: _Work) -> None:
         work.target = engine.target
         ground = what_runs(options.target, options.connection, stated, machine, engine, work.progress)
         work.subject = OfRun(ground.model, ground.machine)
+        _fits(options, engine)
         work.profiler = profiler(
             engine,
             trace_dir=options.trace_dir,
@@ -173,6 +177,23 @@ def _capture(work: _Work) -> None:
         if work.profiler is not None:
             work.profiler.close()
         engine.close()
+
+
+def _fits(options: Options, engine: Engine) -> None:
+    """See that the server's context holds what is to be recorded.
+
+    Raises:
+        UsageError: it does not.
+    """
+    context = engine.target.max_context
+    alone_ = options.phases == ("prefill",) and not options.mix
+    after = 1 if alone_ else least_answer(options.steps)
+    if context is not None and options.prompt + after > context:
+        fewer = "" if alone_ else ", or fewer --steps"
+        raise UsageError(
+            f"The engine takes {context:,} tokens of prompt and answer, too few for --prompt {options.prompt} and the "
+            f"{after:,} after it: give --prompt {max(1, context - after)} or less{fewer}."
+        )
 
 
 def _timed(work: _Work, engine: Engine) -> float:
@@ -302,11 +323,16 @@ def _proceed(phases: tuple[Captured, ...], folder: Path) -> tuple[str, ...]:
     away = [(one.name, file.path) for one in phases for file in one.files if file.place == "server"]
     if not away:
         return ()
-    copies = [f"scp 'SERVER:{path}' {name}/" for name, path in away]
+    copies = [f"scp {shlex.quote(f'SERVER:{path}')} {name}/" for name, path in away]
     sides = " ".join(f"--{name} {name}" for name, _ in away if name != "mixed")
     mix = ["phasewise trace mixed"] if any(name == "mixed" for name, _ in away) else []
     folders = " ".join(name for name, _ in away)
-    return (f"mkdir {folders}", *copies, *([f"phasewise trace {sides} --run {folder}"] if sides else []), *mix)
+    return (
+        f"mkdir {folders}",
+        *copies,
+        *([f"phasewise trace {sides} --run {shlex.quote(str(folder))}"] if sides else []),
+        *mix,
+    )
 
 
 def _exit_code(run: Run) -> int:

@@ -12,7 +12,7 @@ from phasewise.errors import InputError
 from phasewise.jobs import trace
 from phasewise.jobs.of_run import OfRun
 from phasewise.jobs.recorder import Recording
-from phasewise.judge.captured import compared, every_rank
+from phasewise.judge.captured import compared, every_rank, untraced
 from phasewise.record.capture import Captured
 from phasewise.record.observation import Observation
 from phasewise.record.run import Run
@@ -104,11 +104,5 @@ def _phase(
         found = compared(one.name, one.sent, steps, observation)
         checks = (*found.checks, every_rank(one.name, ranks, one.ranks))
         return msgspec.structs.replace(found, files=one.files, checks=checks)
-    return Captured(
-        name=one.name,
-        files=one.files,
-        requests=one.sent.requests,
-        prompt_tokens=one.sent.prompt_tokens,
-        batch=one.sent.batch,
-        why_null="the trace was not read",
-    )
+    unread = untraced(one.name, one.sent, observation, "the trace was not read")
+    return msgspec.structs.replace(unread, files=one.files)

@@ -53,6 +53,10 @@ class Profiler(Protocol):
     def name(self) -> str:
         """Whose profiler, in words."""
 
+    @property
+    def left(self) -> str:
+        """What may be left running of it, and how to end it; empty when nothing is."""
+
     def check(self) -> tuple[str, ...]:
         """See that it can record; what a reader must know. Raises UsageError or EngineError."""
 
@@ -68,6 +72,7 @@ class InProcess:
 
     name = "PyTorch's profiler in the model's process"
     folder = ""
+    left = ""
 
     def __init__(self, engine: TorchEngine, run: Path) -> None:
         self._engine, self._run = engine, run
@@ -132,6 +137,14 @@ class ServerProfiler:
         kinds = {"cuda": "range for Nsight (cudaProfilerApi)", "proton": "Proton profiler"}
         return f"{self._endpoint.kind}'s {kinds.get(self._stated.profiler, 'torch profiler')}"
 
+    @property
+    def left(self) -> str:
+        """What may be left running of it, and how to end it; empty when nothing is."""
+        if not self._endpoint.running:
+            return ""
+        told = "the profiler was told to stop, and nobody waited until it had"
+        return f"{told}; should it run on: {self._endpoint.stopping}"
+
     def check(self) -> tuple[str, ...]:
         """See that it is there and can write, without starting it; what a reader must know.
 
@@ -177,7 +190,13 @@ class ServerProfiler:
         if self._here is None:
             return Recording(name, sent, (self._elsewhere(name),))
         found = self._files(self._here, before, name, tell)
-        return self._kept(name, sent, found)
+        kept = self._kept(name, sent, found)
+        if all(path.name.startswith(session.prefix) for path in found.whole):
+            return kept
+        guessed = (
+            f"{name}: the engine does not name its files as it was told, so those that were new are taken for ours."
+        )
+        return kept._replace(notes=(*kept.notes, guessed))
 
     def close(self) -> None:
         """Close its connection."""

@@ -28,6 +28,9 @@ AGREE = 0.05
 """A trace whose step is within this part of the client's agrees with it."""
 
 
+CLOCK_S = 1e-9
+"""Both clocks count nanoseconds: a smaller difference is rounding."""
+
 Made = tuple[str, CheckStatus | None, str]
 """A check: its name, how it came out (None: it does not apply), what was seen."""
 
@@ -65,11 +68,29 @@ def compared(name: CapturedName, sent: Sent, steps: Sequence[TraceStep], seen: O
         traced=traced,
         kernels=reported(times.kernels, "s", "sum of a step's kernels in the trace, median"),
     )
-    if found.client is None or found.slowed is None:
-        return msgspec.structs.replace(found, why_null="the phase was not timed by a client")
-    agrees = abs(times.whole - found.client.value) <= AGREE * found.client.value
-    found = msgspec.structs.replace(found, agrees=agrees, parts=_parts(name, times, found.client, found.slowed))
-    return msgspec.structs.replace(found, text=_text(found, times))
+    by_client, slowed = found.client, found.slowed
+    if by_client is None:
+        return msgspec.structs.replace(found, why_null=_untimed(name, sent, seen))
+    agrees = abs(times.whole - by_client.value) <= AGREE * by_client.value
+    if slowed is None:
+        why = "what the profiler cost is open: no two tokens of a request came one by one while it ran"
+        found = msgspec.structs.replace(found, agrees=agrees, why_null=why)
+    else:
+        found = msgspec.structs.replace(found, agrees=agrees, parts=_parts(name, times, by_client, slowed))
+    return msgspec.structs.replace(found, text=_text(found))
+
+
+def untraced(name: CapturedName, sent: Sent, seen: Observation | None, why: str) -> Captured:
+    """The phase ``name``, whose trace was not read because of ``why``: what the client saw of it."""
+    return Captured(
+        name=name,
+        requests=sent.requests,
+        prompt_tokens=sent.prompt_tokens,
+        batch=sent.batch,
+        client=client(name, sent, seen),
+        slowed=_slowed(name, sent) if name != "mixed" else None,
+        why_null=why,
+    )
 
 
 def client(name: CapturedName, sent: Sent, seen: Observation | None) -> Quantity | None:
@@ -210,21 +231,36 @@ def _parts(name: CapturedName, times: Steps, client: Quantity, slowed: Quantity)
             else predicted(value, "s", source),
             means=means,
         )
-        for part, value, means in rows
+        for part, value, means in ((part, _clocked(value), means) for part, value, means in rows)
     )
 
 
-def _text(found: Captured, times: Steps) -> str:
+def _clocked(seconds: float) -> float:
+    """``seconds``, and none where they are below what a clock tells."""
+    return seconds if abs(seconds) >= CLOCK_S else 0.0
+
+
+def _untimed(name: CapturedName, sent: Sent, seen: Observation | None) -> str:
+    """Why no client's time stands beside the trace."""
+    timed = None if seen is None else seen.prefill if name == "prefill" else seen.decode
+    if timed is None:
+        return "the phase was not timed by a client"
+    at = f"{sent.prompt_tokens[0]:,} tokens" if name == "prefill" and sent.prompt_tokens else "what was recorded"
+    return f"no client's time is at {at}: allow more with --budget"
+
+
+def _text(found: Captured) -> str:
     assert found.client is not None
-    assert found.slowed is not None
     assert found.traced is not None
     one = "prompt" if found.name == "prefill" else "step"
     client, traced = found.client.value, found.traced.value
     off = (traced - client) / client
     head = f"a {one} takes {show(client, 's')} by the client and {show(traced, 's')} by the trace ({off:+.1%})"
-    cost, front = found.slowed.value - client, found.slowed.value - traced
     if found.agrees:
         return f"{head}: they agree within {AGREE:.0%}."
+    if found.slowed is None:
+        return f"{head}; {found.why_null}."
+    cost, front = found.slowed.value - client, found.slowed.value - traced
     words = []
     if cost > 0:
         words.append(f"the profiler made a {one} {show(cost, 's')} slower")
@@ -232,6 +268,8 @@ def _text(found: Captured, times: Steps) -> str:
         words.append(f"the recorded run was {show(-cost, 's')} a {one} faster than the timed one")
     if front > 0:
         words.append(f"{show(front, 's')} lie outside of its steps")
+    elif front < 0:
+        words.append(f"the trace has {show(-front, 's')} a {one} more than the client saw of the same run")
     return f"{head}: {' and '.join(words)}." if words else f"{head}."
 
 
@@ -251,16 +289,22 @@ def _alone(name: CapturedName, steps: Sequence[TraceStep]) -> Made:
         return called, "failed", "the trace holds no step"
     counts = Counter(step.phase for step in steps)
     told = ", ".join(f"{count:,} {phase}" for phase, count in counts.most_common())
+    ranks = len({step.rank for step in steps})
+    many = f"{len(steps)} steps{f' of {ranks} ranks' if ranks > 1 else ''}"
     if name == "mixed":
         wrong = [step for step in steps if step.phase != _by_counts(step)]
         if wrong:
-            return called, "failed", f"{len(wrong)} of {len(steps)} steps are not what their counts say"
-        missing = [] if counts["mixed"] else ["no step held both phases: chunked prefill is off, or the prompts waited"]
-        return called, "failed" if missing else "passed", "; ".join([f"steps: {told}", *missing])
+            return called, "failed", f"{len(wrong)} of {many} are not what their counts say"
+        if not counts["mixed"]:
+            alone = (
+                "no step held both phases, so what a mixed one costs is open: chunked prefill is off, or the prompts"
+            )
+            return called, "not_checked", f"{many}: {told}; {alone} waited"
+        return called, "passed", f"{many}: {told}"
     other = len(steps) - counts[name]
     if other:
-        return called, "failed", f"{other} of {len(steps)} steps are of another phase: {told}"
-    return called, "passed", f"all {len(steps)} steps are {name}"
+        return called, "failed", f"{other} of {many} are of another phase: {told}"
+    return called, "passed", f"all {many} are {name}"
 
 
 def _by_counts(step: TraceStep) -> TracePhase:

@@ -49,6 +49,14 @@ _OWNERS: dict[TracePhase, str] = {
 }
 
 
+_STEPS: dict[TracePhase, str] = {
+    "prefill": "A prefill step takes",
+    "decode": "A decode step takes",
+    "mixed": "Mixed steps take",
+    "unknown": "Steps whose phase could not be told take",
+}
+
+
 def called(bound: Bound, parts: Sequence[TracePart], counters: SpeedOfLight | None) -> str:
     """``bound`` in one word: overhead by its largest part, a bound that ``counters`` tell by NVIDIA's rule."""
     if bound == "unknown":
@@ -125,6 +133,8 @@ def answer(traced: Traced) -> str:
         return f"{_upper('; '.join(_by_counters(traced.phases[name], name) for name in alone))}."
     if sum(times.values()) <= 0:
         return f"No kernel of the trace belongs to a step, so no phase owns its time.{_marked(traced)}"
+    if traced.recordings:
+        return _apart(traced)
     present = [name for name, seconds in times.items() if seconds > 0]
     total = sum(times.values()) + traced.outside_s
     owner = max(times, key=lambda name: times[name])
@@ -141,6 +151,16 @@ def answer(traced: Traced) -> str:
     if traced.busy_fraction is not None and traced.busy_fraction < _IDLE:
         text += f" Over the whole trace the device was busy {show(traced.busy_fraction, '1', 2)} of the time."
     return text
+
+
+def _apart(traced: Traced) -> str:
+    """Each phase of two recordings by itself: how long each was recorded says nothing of who owns a request."""
+    told = []
+    for name, phase in traced.phases.items():
+        if phase.gpu_time_s > 0:
+            step = phase.verdict.step.value if phase.verdict and phase.verdict.step else phase.gpu_time_s
+            told.append(f"{_STEPS[name]} {show(step, 's')}{_bound(phase, name)}.")
+    return " ".join([*told, "Which phase owns a request is not for two recordings to say: phasewise profile does."])
 
 
 def no_verdict(traced: Traced, why: str) -> str:

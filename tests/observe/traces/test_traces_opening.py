@@ -221,3 +221,17 @@ def test_names_sort_as_people_count() -> None:
 )
 def test_a_name_without_its_form_is_the_recordings(tool: str, name: str, said: str) -> None:
     assert bare(name, tool) == said
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_the_trace_of_vllms_front_end_is_no_rank(tmp_path: Path, named: bool) -> None:
+    """It lies beside those of the workers and has no step: no damage, and no rank, also where a pattern named it."""
+    rank = write(tmp_path / "run_rank0.1.pt.trace.json")
+    front = tmp_path / "run_host_1.async_llm.1.pt.trace.json"
+    front.write_text('{"traceEvents": [], "schemaVersion": 1}')
+    trace = read_all([front, rank] if named else [tmp_path])
+    assert [Path(source.path).name for source in trace.sources] == [rank.name]
+    assert trace.sources[0].faults == ()
+    assert any("front end" in note for note in trace.sources[0].notes)
+    with pytest.raises(InputError):
+        read_all([front])

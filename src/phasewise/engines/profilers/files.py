@@ -16,6 +16,9 @@ FRONT_END = ".async_llm."
 """In the name of vLLM's trace of its own front end, which holds no step."""
 
 POLL_S = 0.25
+UNNAMED_S = 3.0
+"""Seconds for which files without our prefix must stand still, none with it coming, before they count as ours."""
+
 _BLOCK = 1 << 20
 _FREE = 256 << 20
 """Bytes that a folder must have left: a few seconds with stacks are 50 MB packed, and ten times that on the way."""
@@ -73,9 +76,10 @@ def wait(
 ) -> Found:
     """What is new in ``folder`` since ``before``, once it is whole: one file for each of ``ranks`` workers.
 
-    Files are those that begin with ``prefix`` when any does, for an older engine takes none. Without a known number of
-    ranks it is done when all that came is whole and nothing more comes. After ``wait_s`` seconds that is
-    what there is.
+    Files are those that begin with ``prefix`` when any does, for an older engine takes none: others count only once
+    they have been there for ``UNNAMED_S`` seconds, since ours may be late and they somebody else's. Without a known
+    number of ranks it is done when all that came is whole and nothing more comes. After ``wait_s`` seconds that is what
+    there is.
     """
     until, last, still = time.monotonic() + wait_s, None, 0
     while True:
@@ -84,8 +88,10 @@ def wait(
         last = now
         if still or time.monotonic() >= until:
             found = _sorted(now)
+            named = any(path.name.startswith(prefix) for path in now)
+            stands = still >= (1 if named else UNNAMED_S / POLL_S)
             enough = len(found.ranks) >= (ranks or 1) and (ranks is not None or still >= 2)
-            if (enough and not found.cut and still) or time.monotonic() >= until:
+            if (enough and not found.cut and stands) or time.monotonic() >= until:
                 return found
         tell(f"waiting for the trace, {len(now)} {'file' if len(now) == 1 else 'files'} so far")
         sleep(POLL_S)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import ipaddress
 import json
+import os
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -18,6 +19,9 @@ from phasewise.errors import EngineError
 
 _PARENTS = 3
 """Ancestors of the process that listens whose arguments may be the server's: launchers and worker processes."""
+
+_PYTHON = r"python|pypy|pt_main_thread|ray::"
+"""How processes of Python begin that do not name an engine; PyTorch and Ray rename theirs."""
 
 _SIZES = {
     "tensor": ("tensor_parallel_size", "tp_size", "tensor-parallel-size", "tp-size", "tp"),
@@ -120,6 +124,8 @@ def _by_process(address: Address) -> Stated | None:
         return None
     for process in _listening(address.port):
         with contextlib.suppress(psutil.Error, OSError):
+            if not serves([process.name(), *process.cmdline()]) or not _same_files(process.pid):
+                continue
             lineage = [process, *process.parents()[:_PARENTS]]
             launcher = _launcher([one.name() for one in lineage])
             for one in lineage:
@@ -156,6 +162,24 @@ def _listening(port: int) -> Iterator[Any]:
         sockets = [one for one in psutil.net_connections("tcp") if one.status == psutil.CONN_LISTEN and one.pid]
         for pid in sorted({one.pid for one in sockets if one.laddr and one.laddr[1] == port and one.pid}):
             yield psutil.Process(pid)
+
+
+def serves(words: Sequence[str]) -> bool:
+    """Whether the process of this name and command line can be an engine itself.
+
+    What forwards a port listens here too (docker-proxy, ssh, kubectl), with the engine and its disk somewhere else.
+    """
+    called = [Path(word).name for word in words[:2]]
+    return world(words) is not None or any(re.match(_PYTHON, name, re.IGNORECASE) for name in called)
+
+
+def _same_files(pid: int) -> bool:
+    """Whether the process sees the file system that we see, which one in a container does not; True when unknown."""
+    try:
+        theirs, ours = os.stat(f"/proc/{pid}/root"), os.stat("/")
+    except OSError:
+        return True
+    return (theirs.st_dev, theirs.st_ino) == (ours.st_dev, ours.st_ino)
 
 
 def _launcher(names: Sequence[str]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from phasewise.engines.profilers.files import FRONT_END
 from phasewise.errors import InputError
 from phasewise.observe.traces import refusal
 from phasewise.observe.traces.events import Device, Fault, Source, Trace
@@ -18,8 +19,8 @@ def read_all(paths: Sequence[Path], progress: Progress = lambda doing, fraction:
     """Everything in ``paths``: the files of one job, one source and rank for each process.
 
     A folder stands for the files in it and one level below, a zip for its members; what no reader knows there is
-    skipped, and the first source says so. Ranks follow what the files say of themselves when each says another, else
-    their names.
+    skipped, and the first source says so; so is the trace of vLLM's front end beside those of workers. Ranks follow
+    what the files say of themselves when each says another, else their names.
 
     Raises:
         UsageError: a file is named twice.
@@ -29,12 +30,14 @@ def read_all(paths: Sequence[Path], progress: Progress = lambda doing, fraction:
     named = {str(path) for path in paths}
     if refused := next((one for one in unknown if not known or str(one.path) == one.name in named), None):
         raise InputError(refusal.sentence(refused))
+    front = [part for part in known if FRONT_END in part.opened.name]
+    known = [part for part in known if part not in front] or known
     groups, left = by_rank(known)
     read, why = _read(groups, progress)
     order = _in_order([source for _, source in read])
     traces = [(trace, rank) for rank, at in enumerate(order) for trace in read[at][0]]
     sources = [read[at][1] for at in order]
-    notes = (*sources[0].notes, *_skipped(unknown, left))
+    notes = (*sources[0].notes, *_skipped(unknown, left, [part for part in front if part not in known]))
     sources[0] = sources[0]._replace(faults=(*sources[0].faults, *why), notes=notes)
     read.clear()
     return joined([trace for trace, _ in traces], [rank for _, rank in traces], sources)
@@ -98,7 +101,9 @@ def _in_order(sources: list[Source]) -> list[int]:
     return sorted(range(len(sources)), key=lambda at: natural(sources[at].path))
 
 
-def _skipped(unknown: Sequence[Opened], left: Sequence[Part]) -> Iterator[str]:
+def _skipped(unknown: Sequence[Opened], left: Sequence[Part], front: Sequence[Part]) -> Iterator[str]:
+    if front:
+        yield f"{_names([part.opened for part in front])} skipped: of vLLM's front end, which runs no step."
     if unknown:
         yield f"{_names(unknown)} skipped: no trace that is read."
     if left:

@@ -28,7 +28,7 @@ def _blocks(run: Run, found: Capture) -> Iterator[str]:
     yield lines(view.unexplained(found))
     yield from map(titled, view.parts(found))
     if view.mix(found).rows:
-        yield folded("The mix, step by step", [table(view.mix(found))])
+        yield folded(view.mix(found).title, [table(view.mix(found))])
     yield "### Are they clean"
     yield table(view.checks(found))
     yield folded("Files", [table(view.files(found))])

@@ -27,7 +27,7 @@ def captured(run: Run, folder: Path | None = None, full: bool = False) -> Render
         *(notice(one) for one in view.notices(run, found)),
         section("Client beside trace", Grid(view.beside(found)), *(sentence(one) for one in view.unexplained(found))),
         *(section(table.title, Grid(table)) for table in view.parts(found)),
-        *([section("The mix, step by step", Grid(view.mix(found)))] if view.mix(found).rows else []),
+        *([section(view.mix(found).title, Grid(view.mix(found)))] if view.mix(found).rows else []),
         section("Are they clean", Grid(view.checks(found))),
         section("Captured files", Grid(view.files(found)), *([] if run.traced else kept(folder, full))),
         *_traced(run, folder, full),

@@ -24,6 +24,8 @@ PARTS = {
 }
 """What each part of the client's step is called."""
 
+MIX = "The mix, step by step"
+
 _LABEL = 48
 """Characters of a step's label that are shown; --json has all."""
 
@@ -56,7 +58,9 @@ def notices(run: Run, found: Capture) -> tuple[Notice, ...]:
         reason = words.clean(run.envelope.reason).rstrip(".") or "no reason is recorded"
         told.append(Notice(kind="partial", text=f"{run.envelope.status.capitalize()}: {reason}."))
     if found.proceed:
-        text = "Copy the files and read them:"
+        text = (
+            "Copy the files and read them (SERVER is your name for its machine, FOLDER what its profiler writes into):"
+        )
         told.append(Notice(kind="contradiction", text=text, items=tuple(map(words.clean, found.proceed))))
     told += [Notice(kind="contradiction", text=words.clean(note)) for note in found.notes]
     timed = heading.notices(run) if run.observation is not None else ()
@@ -110,8 +114,10 @@ def unexplained(found: Capture) -> tuple[str, ...]:
 
 
 def mix(found: Capture) -> Table:
-    """The steps of the mix in order and what each is by its label; like ones that follow each other in one row."""
-    steps = [step for one in found.phases for step in one.marked]
+    """The first rank's steps of the mix in order and what each is by its label; like ones in a row in one row."""
+    every = [step for one in found.phases for step in one.marked]
+    ranks = sorted({step.rank for step in every})
+    steps = sorted((step for step in every if step.rank == ranks[0]), key=lambda step: step.start_s)
     rows, first = [], 1
     for (phase, prompts, answers), grouped in itertools.groupby(steps, _marked):
         alike = list(grouped)
@@ -129,7 +135,9 @@ def mix(found: Capture) -> Table:
         )
         first = last + 1
     heads = columns("step", "phase", ">prompt tokens", ">decode tokens", ">span", "label")
-    return Table(title="The mix, step by step", columns=heads, rows=tuple(rows))
+    return Table(
+        title=f"{MIX}{f', on one of {len(ranks)} ranks' if len(ranks) > 1 else ''}", columns=heads, rows=tuple(rows)
+    )
 
 
 def _marked(step: TraceStep) -> tuple[str, int | None, int | None]:
@@ -162,8 +170,11 @@ def _what(one: Captured) -> str:
         tokens = sorted(set(one.prompt_tokens))
         told = f"{tokens[0]:,}" if len(tokens) == 1 else f"{tokens[0]:,} to {tokens[-1]:,}" if tokens else "?"
         return f"{one.requests} prompts of {told} tokens"
-    steps = one.steps.get("decode", 0)
-    return f"{steps} steps of {one.batch} {'request' if one.batch == 1 else 'requests'}"
+    steps = one.steps.get("decode")
+    ranks = sum(file.role == "rank" for file in one.files)
+    many = "" if steps is None else f"{steps // max(1, ranks)} "
+    each = f", on each of {ranks} ranks" if steps is not None and ranks > 1 else ""
+    return f"{many}steps of {one.batch} {'request' if one.batch == 1 else 'requests'}{each}"
 
 
 def _against(one: Captured) -> str:

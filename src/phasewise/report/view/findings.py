@@ -85,11 +85,14 @@ def groups(run: Run) -> list[tuple[Buys, tuple[Remedy, ...]]]:
 def whole(run: Run) -> str:
     """What a share that is saved is a share of: the stated request, or the steps of a trace, which has no request.
 
-    Of ranks that run side by side those of one: what all save at once is waited for once.
+    Of ranks that run side by side those of one: what all save at once is waited for once. Of two recordings those of
+    the fix's own phase: how much of the other was recorded is no measure of it.
     """
     if run.traced is None:
         return "the request"
-    ranks = len(run.traced.files) > 1 and not run.traced.recordings
+    if run.traced.recordings:
+        return "its phase's steps"
+    ranks = len(run.traced.files) > 1
     return "all steps of a rank" if ranks else "all steps"
 
 

@@ -25,6 +25,9 @@ from phasewise.report.view.traced import (
 _PACKED = 0.05
 """Idle part of a phase's span up to which its kernels are called packed."""
 
+APART = "recorded apart, no shares"
+"""In the place of a phase's share: how long each of two recordings is was somebody's choice."""
+
 Row = tuple[str, Callable[[TracedPhase], Cell]]
 
 
@@ -73,8 +76,14 @@ def _or_not(quantity: Quantity | None, otherwise: str = NOT_MEASURED) -> Cell:
 def _steps(one: TracedPhase) -> Cell:
     if not one.steps:
         return say("none found")
-    told = [(one.requests, "request"), (one.tokens, "token")]
-    return say(", ".join([f"{one.steps:,}", *(words.number(value, unit) for value, unit in told if value is not None)]))
+    if one.steps > 1 and one.requests is not None:
+        # A request that decodes is in every step: their sum over the steps would be no number of requests.
+        many = one.requests / one.steps
+        each = words.number(many, "request") if many == int(many) else f"{many:.1f} requests"
+        told = [f"{one.steps:,} of {each}"]
+    else:
+        told = [f"{one.steps:,}", *([words.number(one.requests, "request")] if one.requests is not None else [])]
+    return say(", ".join([*told, *([words.number(one.tokens, "token")] if one.tokens is not None else [])]))
 
 
 def _per_step(one: TracedPhase) -> Cell:
@@ -100,6 +109,8 @@ def _gpu_time(one: TracedPhase) -> Cell:
 
 def _owned(found: Traced, one: TracedPhase) -> Cell:
     """Of all kernels, those of no step among them, which are said beside."""
+    if found.recordings:
+        return say(APART)
     total = sum(phase.gpu_time_s for phase in found.phases.values()) + found.outside_s
     if not one.gpu_time_s:
         return say(NOT_MEASURED)
