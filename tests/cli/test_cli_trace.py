@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -284,3 +285,19 @@ def test_a_stated_accelerator_is_asked_for_no_more(tmp_path: Path, capsys: pytes
         assert ("--on" in told["detail"]) == (status == "failed")
     assert "--on" not in str(stated["notices"])
     assert "h100-sxm" in next(check["detail"] for check in stated["health"] if "name" in check["check"])
+
+
+def test_a_file_name_that_is_no_text_is_read_saved_and_shown(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "ranks"
+    folder.mkdir()
+    try:
+        path = marked(folder / os.fsdecode(b"rank\xff.json"))
+    except OSError:
+        pytest.skip("this file system takes UTF-8 only")
+    for given in (path, folder):
+        found = document(capsys, given)
+        assert found["files"][0]["name"] == "rank\N{REPLACEMENT CHARACTER}.json"
+        assert run(["report", str(max(Path("phasewise-runs").iterdir()))]) == 0
+        capsys.readouterr()
