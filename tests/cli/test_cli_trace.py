@@ -287,6 +287,27 @@ def test_a_stated_accelerator_is_asked_for_no_more(tmp_path: Path, capsys: pytes
     assert "h100-sxm" in next(check["detail"] for check in stated["health"] if "name" in check["check"])
 
 
+def test_a_stated_accelerator_that_the_files_contradict_is_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = marked(tmp_path / "a.json", gpu="AMD Instinct MI300X")
+
+    def name_of(*arguments: str) -> dict[str, Any]:
+        found = document(capsys, path, "--model", "llama-3-8b", *arguments)
+        told: dict[str, Any] = next(check for check in found["health"] if check["check"] == "accelerator's name")
+        return told
+
+    assert name_of("--on", "h100-sxm")["status"] == "failed"
+    assert "MI300X (mi300x)" in name_of("--on", "h100-sxm")["detail"]
+    assert name_of("--on", "mi300x")["status"] == "passed"
+    assert name_of()["status"] == "passed"
+    assert name_of("--peak", "1PFLOP/s", "--bandwidth", "5TB/s")["status"] == "passed"
+    # A name that the catalogue does not know contradicts nothing.
+    other = marked(tmp_path / "b.json", gpu="Some Board")
+    found = document(capsys, other, "--on", "h100-sxm")
+    assert next(check for check in found["health"] if "name" in check["check"])["status"] == "passed"
+
+
 def test_a_file_name_that_is_no_text_is_read_saved_and_shown(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
