@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -284,3 +285,40 @@ def test_a_stated_accelerator_is_asked_for_no_more(tmp_path: Path, capsys: pytes
         assert ("--on" in told["detail"]) == (status == "failed")
     assert "--on" not in str(stated["notices"])
     assert "h100-sxm" in next(check["detail"] for check in stated["health"] if "name" in check["check"])
+
+
+def test_a_stated_accelerator_that_the_files_contradict_is_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = marked(tmp_path / "a.json", gpu="AMD Instinct MI300X")
+
+    def name_of(*arguments: str) -> dict[str, Any]:
+        found = document(capsys, path, "--model", "llama-3-8b", *arguments)
+        told: dict[str, Any] = next(check for check in found["health"] if check["check"] == "accelerator's name")
+        return told
+
+    assert name_of("--on", "h100-sxm")["status"] == "failed"
+    assert "MI300X (mi300x)" in name_of("--on", "h100-sxm")["detail"]
+    assert name_of("--on", "mi300x")["status"] == "passed"
+    assert name_of()["status"] == "passed"
+    assert name_of("--peak", "1PFLOP/s", "--bandwidth", "5TB/s")["status"] == "passed"
+    # A name that the catalogue does not know contradicts nothing.
+    other = marked(tmp_path / "b.json", gpu="Some Board")
+    found = document(capsys, other, "--on", "h100-sxm")
+    assert next(check for check in found["health"] if "name" in check["check"])["status"] == "passed"
+
+
+def test_a_file_name_that_is_no_text_is_read_saved_and_shown(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "ranks"
+    folder.mkdir()
+    try:
+        path = marked(folder / os.fsdecode(b"rank\xff.json"))
+    except OSError:
+        pytest.skip("this file system takes UTF-8 only")
+    for given in (path, folder):
+        found = document(capsys, given)
+        assert found["files"][0]["name"] == "rank\N{REPLACEMENT CHARACTER}.json"
+        assert run(["report", str(max(Path("phasewise-runs").iterdir()))]) == 0
+        capsys.readouterr()

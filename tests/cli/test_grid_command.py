@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
@@ -15,6 +16,16 @@ from phasewise.errors import UsageError
 from phasewise.jobs.subject import Subject
 
 REFERENCE = ("predict", "llama-3-8b", "--on", "h100-sxm")
+LLAMA = {
+    "model_type": "llama",
+    "hidden_size": 256,
+    "intermediate_size": 512,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "vocab_size": 1000,
+    "torch_dtype": "bfloat16",
+}
 GRID = ("predict", "llama-3-8b", "--on", "h100-sxm,t4", "--grid", "lengths=300,2000,batches=1..64,weights=bf16,int4")
 
 
@@ -167,3 +178,16 @@ def test_formats_multiply() -> None:
     assert found.points == 2 * 2 * 3
     with pytest.raises(UsageError):
         axes(Subject(model="m", on="a"), "weights", prompt=1, batch=1)
+
+
+def test_a_table_never_replaces_the_model_that_it_was_made_of(tmp_path: Path) -> None:
+    model, content = tmp_path / "config.json", json.dumps(LLAMA)
+    model.write_text(content)
+    (tmp_path / "grid.csv").symlink_to(model)
+    for out in ("config.json", "grid.csv"):
+        done = phasewise("predict", "config.json", "--on", "h100-sxm", "--csv", out, cwd=tmp_path)
+        assert "is no .csv file" in one_sentence(done, 2)
+        assert model.read_text() == content
+    (tmp_path / "old.csv").write_text("old")
+    assert phasewise("predict", "config.json", "--on", "h100-sxm", "--csv", "old.csv", cwd=tmp_path).code == 0
+    assert (tmp_path / "old.csv").read_text() != "old"

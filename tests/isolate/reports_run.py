@@ -14,7 +14,7 @@ from phasewise.engines.simulated import SimulatedServer
 from phasewise.engines.simulated.plan import Plan
 from phasewise.fix.fix import fix
 from phasewise.hardware import catalogue
-from phasewise.isolate.run import isolate
+from phasewise.isolate.run import Isolation
 from phasewise.judge.case import Ask, Case
 from phasewise.judge.judge import judge
 from phasewise.model.load import load
@@ -36,9 +36,9 @@ def said(setup: Setup, plan: Plan) -> tuple[Said, ...]:
     with SimulatedServer(plan) as server:
         engine = connect(server.url)
         try:
-            seen = isolate(
+            seen = Isolation(
                 engine, phases=setup.phases, budget_s=setup.budget, lengths=setup.lengths, max_prompt=setup.max_prompt
-            )
+            ).run()
         finally:
             engine.close()
     return tuple(_checks(seen) + _judged(setup, seen))

@@ -13,7 +13,7 @@ from phasewise.engines.openai import connect
 from phasewise.engines.simulated import SimulatedServer
 from phasewise.engines.simulated.plan import OtherLoad, Plan
 from phasewise.errors import EngineError
-from phasewise.isolate.run import Isolation, isolate
+from phasewise.isolate.run import Isolation
 from phasewise.isolate.session import Progress
 from phasewise.record.observation import Check, Observation
 from phasewise.record.quantity import Quantity
@@ -59,7 +59,7 @@ def run(plan: Plan, budget_s: float) -> Observation:
     with SimulatedServer(plan) as server:
         engine = connect(server.url)
         try:
-            return isolate(engine, budget_s=budget_s)
+            return Isolation(engine, budget_s=budget_s).run()
         finally:
             engine.close()
 

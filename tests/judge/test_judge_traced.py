@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from phasewise.hardware import catalogue
-from phasewise.judge.traced import NO_COUNTS, NO_MACHINE, NO_MODEL, NOT_SAID, device_names, judge
+from phasewise.judge.traced import NO_COUNTS, NO_MACHINE, NO_MODEL, NOT_SAID, judge
 from phasewise.model.load import load
 from phasewise.record.machine import Machine
 from phasewise.record.trace import Health, SpeedOfLight, Tokens, TracePhase, TraceVerdict
@@ -340,15 +340,6 @@ def test_copies_between_kernels_are_named_as_such() -> None:
     assert seen.bound == "overhead"
     assert fractions(seen) == pytest.approx({"copies": 0.8, "kernels": 0.2})
     assert "are copy-bound" in found.text
-
-
-def test_devices_that_the_files_name_are_asked_only_where_those_that_ran_are_not() -> None:
-    seen = traced()
-    file = msgspec.structs.replace(seen.files[0], devices=("NVIDIA B200", "NVIDIA B200"))
-    assert device_names(msgspec.structs.replace(seen, files=(file,))) == {"NVIDIA B200"}
-    ran_on = msgspec.structs.replace(seen.devices[0], name="NVIDIA H200")
-    assert device_names(msgspec.structs.replace(seen, files=(file,), devices=(ran_on,))) == {"NVIDIA H200"}
-    assert device_names(seen) == {""}
 
 
 def test_ranks_share_the_work() -> None:

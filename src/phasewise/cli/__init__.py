@@ -44,21 +44,30 @@ VERBS = (
     predict,
     sweep,
     load,
-    trace,
     capture,
+    trace,
     judge,
     logs,
     report,
     ceilings,
     doctor,
     calibrate,
-    simulate,
     models,
     accelerators,
+    simulate,
 )
 """Every verb, in the order of --help. A new one is a file in this folder and a name here."""
 
-app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
+
+class _Verbs(typer.core.TyperGroup):
+    """The verbs, with the family of `power` behind the trace that it stands beside, and not behind all others."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        names = [name for name in super().list_commands(ctx) if name != "power"]
+        return [*names[: names.index("trace") + 1], "power", *names[names.index("trace") + 1 :]]
+
+
+app = typer.Typer(cls=_Verbs, add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
 
 
 def _interruptible(verb: Callable[..., int]) -> Callable[..., int]:

@@ -43,14 +43,14 @@ def calibrate(
     from phasewise.jobs.calibrate import Options
     from phasewise.jobs.calibrate import calibrate as job
     from phasewise.jobs.subject import Subject
-    from phasewise.report import show
 
     subject = Subject(model=model, on=on, weights=weights, kv=kv, peak=peak, bandwidth=bandwidth)
     done = job(Options(sources=tuple(sources), subject=subject, name=name, engine=engine))
     if as_json:
         from phasewise.report.json.calibrated import calibration
+        from phasewise.report.stdout import document
 
-        show.document(calibration(done.calibration, done.file))
+        document(calibration(done.calibration, done.file))
     else:
         from phasewise.report.terminal import print_report
         from phasewise.report.terminal.calibrated import calibration as table

@@ -53,10 +53,13 @@ def draw(
     """Predict the grid and draw it; ``prompt`` and ``batch`` are the axes that ``text`` does not name.
 
     Raises:
-        UsageError: ``explain``, which is for one point, or axes that make no sense.
+        UsageError: ``explain``, which is for one point, a ``csv`` that would replace what is no CSV file, or axes that
+            make no sense.
     """
     if explain:
         raise UsageError("--explain puts numbers into the formulas of one point: leave the grid away.")
+    if csv is not None and csv.is_file() and csv.resolve().suffix.lower() != ".csv":  # the model's own file, maybe
+        raise UsageError(f"--csv {csv} is there already and is no .csv file: name another one.")
     from phasewise.jobs.grid import grid as job
     from phasewise.report import grid as drawn
 

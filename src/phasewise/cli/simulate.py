@@ -42,7 +42,7 @@ def simulate(
     """
     from phasewise.jobs.simulate import make_plan
     from phasewise.jobs.simulate import simulate as job
-    from phasewise.report.show import write
+    from phasewise.report.stdout import write
 
     plan = make_plan(like, {name: _value(name, given) for name, given in planted.items() if given not in (None, False)})
 

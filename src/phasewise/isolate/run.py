@@ -129,18 +129,3 @@ class Isolation:
         return prefill.measure(
             self._session, budget_s=share * self._budget, max_prompt=self._max_prompt, lengths=self._lengths
         )
-
-
-def isolate(
-    engine: Engine,
-    *,
-    phases: Sequence[Phase] = ("prefill", "decode"),
-    budget_s: float = DEFAULT_BUDGET_S,
-    max_prompt: int | None = None,
-    lengths: Sequence[int] | None = None,
-    progress: Callable[[Progress], None] | None = None,
-) -> Observation:
-    """Measure ``phases`` of ``engine``, each alone; see ``Isolation``, which also keeps a run that is cut short."""
-    return Isolation(
-        engine, phases=phases, budget_s=budget_s, max_prompt=max_prompt, lengths=lengths, progress=progress
-    ).run()

@@ -184,18 +184,28 @@ def judged(seen: Seen, subject: OfRun, options: Options, started: float, identit
 
 
 def _named(traced: Traced, stated: Machine | None) -> Traced:
-    """``traced``; where a flag or a run states the accelerator, no check asks for its name any more."""
+    """``traced``; where a flag or a run states the accelerator, its name is held against what the files say."""
     if stated is None:
         return traced
-    told = f"as stated it ran on {stated.name}; the files do not name all of its devices"
-    health = [
-        msgspec.structs.replace(one, status="not_checked", detail=told)
-        if one.check == "accelerator's name" and one.status == "failed"
-        else one
-        for one in traced.health
-    ]
+    health = [_held(one, traced, stated) if one.check == "accelerator's name" else one for one in traced.health]
     order = {"failed": 0, "not_checked": 1, "passed": 2}
     return msgspec.structs.replace(traced, health=tuple(sorted(health, key=lambda one: order[one.status])))
+
+
+def _held(check: Health, traced: Traced, stated: Machine) -> Health:
+    """``check`` of the accelerator's name, which no longer asks for one and fails when the files know another."""
+    ran_on = {device.name for device in traced.devices} - {""}
+    names = ran_on or {name for file in traced.files for name in file.devices}
+    known = {name: row.name for name in sorted(names) if (row := catalogue.named_by((name,)))}
+    others = [f"{name} ({row})" for name, row in known.items() if row != stated.name]
+    told = f"as stated it ran on {stated.name}"
+    if others and stated.kind != "unknown":  # with --peak and --bandwidth alone nobody names it
+        detail = f"{told}, and the files name {', '.join(others)}: floors, MFU and MBU are of {stated.name}"
+        return msgspec.structs.replace(check, status="failed", detail=detail)
+    if check.status == "failed":
+        detail = f"{told}; the files do not name all of its devices"
+        return msgspec.structs.replace(check, status="not_checked", detail=detail)
+    return check
 
 
 def _named_by(traced: Traced, devices: int) -> Machine | None:

@@ -82,12 +82,6 @@ def ran(step: TraceStep, phase: TracePhase) -> bool:
     return step.phase == phase and step.union_s > 0
 
 
-def device_names(traced: Traced) -> set[str]:
-    """What the devices that ran anything call themselves; by the files' lists where these do not name them."""
-    ran_on = {device.name for device in traced.devices}
-    return ran_on if ran_on - {""} else {name for file in traced.files for name in file.devices}
-
-
 def devices(traced: Traced, machine: Machine | None) -> tuple[int, str]:
     """How many devices share a step, and on what word: the flag's, the files', else as many as ran kernels."""
     if machine and machine.devices > 1:

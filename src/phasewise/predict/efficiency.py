@@ -33,9 +33,6 @@ Array = npt.NDArray[np.float64]
 OVERLAP = 4.0
 """Exponent of the corner between host and device. They work side by side, so it is sharp; infinity would be max()."""
 
-LONGEST_WALK = 2048.0
-"""Elements of a sum after which kernels split it over multiprocessors; the sums of a model's matmuls are longer."""
-
 _ONCE = ("lm_head", "encoder", "vision")
 """Operations that are not one kernel in each layer."""
 

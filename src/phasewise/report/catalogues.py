@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from phasewise.record.catalogue import AcceleratorFacts, ModelEntry
-from phasewise.report.show import document
+from phasewise.report.stdout import document
 
 
 def models(rows: tuple[ModelEntry, ...], *, as_json: bool) -> None:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def show(machine: Machine, *, as_json: bool) -> None:
     """Print ``machine`` on stdout."""
     if as_json:
-        from phasewise.report.show import document as put
+        from phasewise.report.stdout import document as put
 
         put(document(machine))
         return

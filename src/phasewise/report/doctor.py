@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from phasewise.record.doctor import Examination
-from phasewise.report.show import document
+from phasewise.report.stdout import document
 
 
 def show(examination: Examination, *, as_json: bool) -> None:

@@ -9,7 +9,7 @@ from typing import TextIO
 
 from phasewise.errors import InputError, UsageError
 from phasewise.record.grid import Grid
-from phasewise.report.show import document, write
+from phasewise.report.stdout import document, write
 from phasewise.report.view import words
 
 

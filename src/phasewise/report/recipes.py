@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from phasewise.record.recipe import Recipe
-from phasewise.report.show import document
+from phasewise.report.stdout import document
 
 
 def show(recipe: Recipe, *, as_json: bool) -> None:

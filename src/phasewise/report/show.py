@@ -1,22 +1,19 @@
-"""Put a finished job before the user, in the form that was asked for. The only writer on stdout."""
+"""Put a finished job before the user, in the form that was asked for."""
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
-import msgspec
-
-from phasewise.errors import UsageError
 from phasewise.record.load import LoadPlan
 from phasewise.record.logs import Logs
 from phasewise.record.power import Recordings, Watched
 from phasewise.record.power_sweep import Held
 from phasewise.record.recipe import Recipe
 from phasewise.record.run import PAGE, Run
+from phasewise.report.stdout import document, write
 
 Form = Literal["text", "html", "markdown", "json"]
 
@@ -303,40 +300,9 @@ def logs(run: Run, found: Logs, *, as_json: bool) -> None:
 def recipe(found: Recipe, *, as_json: bool) -> None:
     """Print how to start an engine under a profiler."""
     if as_json:
-        write(msgspec.json.format(msgspec.json.encode(found), indent=2).decode() + "\n")
+        document(found)
         return
     from phasewise.report import terminal
     from phasewise.report.terminal.recipes import recipe as text
 
     terminal.print_report(text(found))
-
-
-def document(tree: dict[str, object]) -> None:
-    """Print one JSON document."""
-    write(msgspec.json.format(msgspec.json.encode(tree), indent=2).decode() + "\n")
-
-
-def write(text: str, encoding: str = "utf-8") -> None:
-    """Write ``text`` on stdout: everything that is shown passes here.
-
-    HTML, Markdown, JSON and CSV are UTF-8 whatever the screen's encoding is. A reader that left (``head``, ``less``) is
-    no error: the rest is dropped.
-
-    Raises:
-        UsageError: stdout is closed or cannot be written to.
-    """
-    out = sys.stdout
-    if out is None:
-        raise UsageError("standard output is closed: nothing can be shown.")
-    try:
-        out.flush()
-        if hasattr(out, "buffer"):
-            out.buffer.write(text.encode(encoding, "replace"))
-        else:
-            out.write(text)
-        out.flush()
-    except BrokenPipeError:
-        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - it takes all that is still to come
-    except OSError as error:
-        sys.stdout = None  # what is left in it must not be tried again at the end
-        raise UsageError(f"standard output cannot be written to ({error.strerror}): send it elsewhere.") from None

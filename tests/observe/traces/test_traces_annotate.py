@@ -225,3 +225,13 @@ def test_a_step_counts_its_strays_and_does_not_reach_to_them(tmp_path: Path) -> 
     )
     assert [one.kernels for one in near] == [one.kernels for one in whole] == [len(trace.kernels.start)] * 2
     assert near[0].end == int(trace.kernels.end[:-1].max()) < whole[0].end
+
+
+def test_a_device_or_a_pipe_is_never_replaced(tmp_path: Path) -> None:
+    trace, pipe = write(tmp_path / "a.json", events(KERNELS)), tmp_path / "pipe"
+    os.mkfifo(pipe)
+    (tmp_path / "link").symlink_to(pipe)
+    for out in (pipe, tmp_path / "link"):
+        with pytest.raises(UsageError, match="no file: name a file"):
+            annotate.check(out, [trace], force=True)
+    assert pipe.is_fifo()

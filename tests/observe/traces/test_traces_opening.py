@@ -3,10 +3,13 @@ from __future__ import annotations
 import gzip
 import os
 import zipfile
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from kineto_by_hand import KERNELS, events, write
 from phasewise.errors import InputError, UsageError
@@ -235,3 +238,34 @@ def test_the_trace_of_vllms_front_end_is_no_rank(tmp_path: Path, named: bool) ->
     assert any("front end" in note for note in trace.sources[0].notes)
     with pytest.raises(InputError):
         read_all([front])
+
+
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    method=st.sampled_from([zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2]),
+    packed=st.booleans(),
+    flips=st.lists(st.tuples(st.floats(0, 1), st.integers(0, 255)), min_size=1, max_size=8),
+)
+def test_a_damaged_zip_is_used_in_part_or_refused(
+    tmp_path: Path, method: int, packed: bool, flips: list[tuple[float, int]]
+) -> None:
+    write(tmp_path / "a.json", events(KERNELS))
+    content = (tmp_path / "a.json").read_bytes()
+    with zipfile.ZipFile(tmp_path / "a.zip", "w", method) as archive:
+        archive.writestr("a.json", gzip.compress(content) if packed else content)
+    data = bytearray((tmp_path / "a.zip").read_bytes())
+    for place, byte in flips:
+        data[4 + int(place * (len(data) - 5))] = byte
+    (tmp_path / "a.zip").write_bytes(data)
+    with suppress(InputError):
+        read_all([tmp_path / "a.zip"])
+
+
+def test_a_zip_whose_names_are_no_text_is_refused(tmp_path: Path) -> None:
+    write(tmp_path / "a.json", events(KERNELS))
+    with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
+        archive.write(tmp_path / "a.json", "é.json")  # marked as UTF-8
+    data = (tmp_path / "a.zip").read_bytes().replace("é".encode(), b"\xff\xfe")
+    (tmp_path / "a.zip").write_bytes(data)
+    with pytest.raises(InputError, match="damaged zip"):
+        read_all([tmp_path / "a.zip"])

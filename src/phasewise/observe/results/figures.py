@@ -6,7 +6,7 @@ from phasewise.record.quantity import Quantity, reported
 from phasewise.record.results import Conversion, Figure, Meaning, Step
 from phasewise.units import Unit
 
-MS, US, NS = 1e-3, 1e-6, 1e-9
+MS, NS = 1e-3, 1e-9
 
 MIXED = "its numerator counts prompt and answer tokens together, so it says nothing of either phase"
 OVER_BOTH = "it divides answer tokens by the time of both phases, so it is no decode rate"

@@ -47,6 +47,8 @@ def check(out: Path, inputs: Sequence[Path], *, force: bool) -> None:
         raise UsageError(f"--annotate {out} lies in {inside[0]}, whose files are the ranks: name one elsewhere.")
     if out.is_dir():
         raise UsageError(f"--annotate {out} is a folder: name a file, for example {out / 'annotated.json.gz'}.")
+    if out.exists() and not out.is_file():  # the file would take its place, and nobody gets a device back
+        raise UsageError(f"--annotate {out} is a pipe or a device, no file: name a file.")
     if os.path.lexists(out) and not force:
         raise UsageError(f"--annotate {out} exists: name another file, or add --force to replace it.")
     if not out.parent.is_dir():

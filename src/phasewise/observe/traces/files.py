@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from phasewise.errors import InputError, UsageError
 from phasewise.observe.traces import refusal
-from phasewise.observe.traces.opened import Opened, members, no_file
+from phasewise.observe.traces.opened import Opened, members, no_file, text
 from phasewise.observe.traces.readers import registry
 from phasewise.observe.traces.untimed import phase_of_words
 
@@ -28,7 +28,7 @@ class Part(NamedTuple):
     @property
     def recording(self) -> tuple[str, str, str]:
         """The tool, the folder and the bare name: alike for two forms, or two pages, of one recording."""
-        inner = Path(self.opened.name.removeprefix(str(self.opened.path)).lstrip(":"))
+        inner = Path(self.opened.name.removeprefix(text(self.opened.path)).lstrip(":"))
         path = self.opened.path / inner if inner.name else self.opened.path
         tool = registry.tool(self.reader)
         return tool, str(path.parent), bare(path.name, tool)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import stat
 import tempfile
 import zipfile
@@ -22,6 +23,9 @@ BLOCK = 4 << 20
 _BOMB_RATIO, _BOMB_FROM = 300, 256 << 20
 """A trace packs 10 to 40 times; over 300, and over 256 MiB unpacked, is a bomb. gzip itself ends at about 1,030."""
 
+_DAMAGED = (zlib.error, zipfile.BadZipFile, EOFError)
+"""What reading the member of a damaged zip raises."""
+
 _GZIP, _ZIP = b"\x1f\x8b", b"PK\x03\x04"
 
 
@@ -32,6 +36,11 @@ def no_file(path: Path, mode: int) -> str:
             f"{path} is a pipe or a device, and a trace is read more than once: save it to a file first, and name that."
         )
     return f"{path} is no regular file: name a trace file or a folder of them."
+
+
+def text(path: Path) -> str:
+    """``path`` as text that any file can hold: a name may have bytes that are no UTF-8."""
+    return os.fsencode(path).decode("utf-8", "replace")
 
 
 class Opened:
@@ -49,7 +58,7 @@ class Opened:
 
     def __init__(self, path: Path, member: str | None = None) -> None:
         self.path = path
-        self.name = str(path) if member is None else f"{path}:{member}"
+        self.name = text(path) if member is None else f"{text(path)}:{member}"
         self.truncated = ""
         self.done = 0
         self._member = member
@@ -101,26 +110,36 @@ class Opened:
             yield path
 
     def _plain(self, file: BinaryIO, size: int) -> Iterator[bytes]:
+        while block := self.read(file, size):
+            self.done += len(block) if self._member is None else 0
+            yield block
+
+    def read(self, file: BinaryIO, size: int) -> bytes:
+        """At most ``size`` bytes of ``file``; none at its end, and where a zip is damaged, which `truncated` says."""
         try:
-            while block := file.read(size):
-                self.done += len(block) if self._member is None else 0
-                yield block
-        except (zlib.error, zipfile.BadZipFile, EOFError) as error:
+            return file.read(size)
+        except _DAMAGED as error:
             self.truncated = f"the zip breaks off or is damaged ({error})"
+            return b""
 
     def _raw(self) -> BinaryIO:
         if self._member is None:
             return self.path.open("rb")
         try:
             with zipfile.ZipFile(self.path) as archive:
+                if archive.getinfo(self._member).compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+                    raise NotImplementedError("packed by another method than deflate")
                 return cast(BinaryIO, archive.open(self._member))
-        except (zipfile.BadZipFile, KeyError, RuntimeError, NotImplementedError) as error:
+        except (zipfile.BadZipFile, UnicodeDecodeError, KeyError, RuntimeError, NotImplementedError) as error:
             raise InputError(f"{self.name} cannot be unpacked ({error}): unpack it yourself.") from None
 
     def _gzip_inside(self, file: BinaryIO) -> bool:
         if self._member is None:
             return self._gzip
-        return isinstance(file, zipfile.ZipExtFile) and file.peek(2)[:2] == _GZIP
+        try:
+            return isinstance(file, zipfile.ZipExtFile) and file.peek(2)[:2] == _GZIP
+        except _DAMAGED:  # reading says so
+            return False
 
 
 def _gunzipped(opened: Opened, file: BinaryIO, size: int) -> Iterator[bytes]:
@@ -129,7 +148,7 @@ def _gunzipped(opened: Opened, file: BinaryIO, size: int) -> Iterator[bytes]:
     data = b""
     while True:
         if not data:
-            data = file.read(min(size, BLOCK))
+            data = opened.read(file, min(size, BLOCK))
             opened.done += len(data)
             if not data:
                 break
@@ -142,11 +161,11 @@ def _gunzipped(opened: Opened, file: BinaryIO, size: int) -> Iterator[bytes]:
         if block:
             yield block
         if inflater.eof:
-            data = inflater.unused_data.lstrip(b"\0") or file.read(BLOCK)
+            data = inflater.unused_data.lstrip(b"\0") or opened.read(file, BLOCK)
             if not data.startswith(_GZIP):
                 return
             inflater = zlib.decompressobj(wbits=31)
-    if not inflater.eof:
+    if not inflater.eof and not opened.truncated:
         opened.truncated = "the gzip stream breaks off before its end"
 
 
@@ -164,7 +183,7 @@ def members(path: Path) -> tuple[Opened, ...]:
             names = [info.filename for info in archive.infolist() if not info.is_dir() and info.file_size]
     except OSError as error:
         raise InputError(f"{path} cannot be read ({error.strerror}): name a trace file that can.") from None
-    except zipfile.BadZipFile as error:
+    except (zipfile.BadZipFile, UnicodeDecodeError, NotImplementedError) as error:
         raise InputError(f"{path} is a damaged zip ({error}): pack it again.") from None
     if not names:
         raise InputError(f"{path} is a zip without files: name a trace.")

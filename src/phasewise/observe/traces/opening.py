@@ -11,7 +11,7 @@ from phasewise.observe.traces import refusal
 from phasewise.observe.traces.events import Device, Fault, Source, Trace
 from phasewise.observe.traces.files import Part, by_rank, found, natural, recognised
 from phasewise.observe.traces.join import joined
-from phasewise.observe.traces.opened import Opened
+from phasewise.observe.traces.opened import Opened, text
 from phasewise.observe.traces.readers import Progress, registry
 
 
@@ -27,8 +27,8 @@ def read_all(paths: Sequence[Path], progress: Progress = lambda doing, fraction:
         InputError: one that is named is no trace or holds nothing that can be used, or none is.
     """
     known, unknown = recognised(found(paths))
-    named = {str(path) for path in paths}
-    if refused := next((one for one in unknown if not known or str(one.path) == one.name in named), None):
+    named = {text(path) for path in paths}
+    if refused := next((one for one in unknown if not known or one.name in named), None):
         raise InputError(refusal.sentence(refused))
     front = [part for part in known if FRONT_END in part.opened.name]
     known = [part for part in known if part not in front] or known

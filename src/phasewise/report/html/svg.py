@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from markupsafe import Markup, escape
 
@@ -43,16 +43,6 @@ def duration(seconds: float) -> str:
     """A tick's label: 20 ms, not 20.0 ms."""
     number, _, unit = numbers.number(seconds, "s").partition(" ")
     return f"{number.rstrip('0').rstrip('.') if '.' in number else number} {unit}"
-
-
-class Scale(Protocol):
-    """Places a value on an axis, and offers round values to mark."""
-
-    def __call__(self, value: float) -> float:
-        """Where ``value`` lies, in units of the drawing."""
-
-    def ticks(self) -> list[float]:
-        """Values worth a label."""
 
 
 class Linear(NamedTuple):

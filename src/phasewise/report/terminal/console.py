@@ -7,7 +7,7 @@ import sys
 
 from rich.console import Console, RenderableType
 
-from phasewise.report.show import write
+from phasewise.report.stdout import write
 
 COLUMNS, WIDEST = 80, 100
 """Width when piped, and the widest a report gets on a screen."""

@@ -72,8 +72,6 @@ COUNTERS = (
 )
 """The columns of Measured, and the counters that stand in for bytes where their sum was not collected."""
 
-WANTED = frozenset(name for counter in COUNTERS for name in counter.names)
-
 _UNITS: dict[Dimension, re.Pattern[str]] = {
     "time": re.compile(r"([num]?)(?:s|sec|second)s?$"),
     "percent": re.compile(r"()%$|()pct$"),
