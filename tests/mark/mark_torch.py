@@ -180,7 +180,7 @@ def check_a_static_cache_of_sliding_windows() -> None:
         ], one  # fmt: skip
         two = generated(model, input_ids=IDS, attention_mask=LEFT, max_new_tokens=2, cache_implementation="static")
         assert rows(two[0])[:4] == ("prefill", 2, 11, 11), two
-        assert (two[1].phase, two[1].decode.context) == ("decode", None), two
+        assert rows(two[1])[:4] == ("decode", 2, 2, None), two
 
 
 def check_data_parallel_hands_arguments_on() -> None:
@@ -203,11 +203,15 @@ def check_what_is_no_module_and_what_are_no_lengths() -> None:
 
 
 def check_recurrent_layers() -> None:
+    """A cache of states has no length, but says whether anything went into it: from then on it is counted."""
     torch.manual_seed(0)
     config = transformers.MambaConfig(hidden_size=32, num_hidden_layers=2, vocab_size=500, eos_token_id=None)
     model = transformers.AutoModelForCausalLM.from_config(config).eval()
-    labels = generated(model, input_ids=IDS[1:], max_new_tokens=3, pad_token_id=0)
-    assert [one.phase for one in labels] == ["prefill", "decode", "decode"], labels
+    for length in (7, 1):
+        labels = generated(model, input_ids=IDS[1:, :length], max_new_tokens=3, pad_token_id=0)
+        assert [rows(one)[:4] for one in labels] == [
+            ("prefill", 1, length, length), ("decode", 1, 1, length + 1), ("decode", 1, 1, length + 2)
+        ], labels  # fmt: skip
 
 
 def check_an_encoder_and_decoder() -> None:

@@ -163,11 +163,20 @@ def _said(cache: Any) -> int | None:
     try:
         length = ask()
     except (ValueError, AttributeError, IndexError, NotImplementedError):  # a cache of states has no length
-        return None
+        return _unused(cache)
     if isinstance(length, int):
         return length
     values = _values(length)
     return None if values is None else int(values)  # type: ignore[call-overload]
+
+
+def _unused(cache: Any) -> int | None:
+    """0 for a cache of states, as of Mamba, that nothing went into yet; else None."""
+    holds = getattr(cache, "has_previous_state", None)
+    try:
+        return 0 if (holds() if callable(holds) else holds) is False else None
+    except (ValueError, AttributeError, IndexError, NotImplementedError):
+        return None
 
 
 def _masked(
@@ -202,7 +211,9 @@ def _masked_pairs(mask: Any, rows: int, width: int, past: int) -> tuple[tuple[in
     pairs = mask[:, 0] if mask.dtype.__str__() == "torch.bool" else mask[:, 0] == 0
     if mask.shape[3] < whole or _slides(pairs[:, :, :whole], past):
         # A window, as of a static cache, does not show how much of what left it was padding; one row has none.
-        return ((width,), (whole,)) if rows == 1 else (None, None)
+        if rows == 1:
+            return (width,), (whole,)
+        return ((1,) * rows, None) if width == 1 else (None, None)
     own = pairs.diagonal(past, 1, 2)[:, :width]  # a token that is no padding sees itself
     new = tuple(own.sum(-1).tolist())
     context = tuple(pairs[:, :, :whole].sum(-1).amax(-1).tolist()) if past else new
