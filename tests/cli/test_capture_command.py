@@ -110,6 +110,20 @@ def test_a_command_of_ones_own(tmp_path: Path) -> None:
     assert json.loads(failed.out)["status"] == "partial"
 
 
+def test_a_recording_that_nothing_imports_is_named(tmp_path: Path) -> None:
+    """As Debian's nsys leaves one: it ends with 0, beside a .qdstrm and no report."""
+    tools = tmp_path / "bin"
+    tools.mkdir()
+    (tools / "nsys").write_text(
+        '#!/bin/sh\nfor word; do case $word in --output=*) : > "${word#*=}.qdstrm";; esac; done\n'
+    )
+    (tools / "nsys").chmod(0o755)
+    path = f"{tools}{os.pathsep}{os.environ['PATH']}"
+    said = one_sentence(phasewise("capture", "--under", "nsys", "--", "true", cwd=tmp_path, PATH=path), 2)
+    (raw,) = (tmp_path / "phasewise-runs").glob("*/traces/mixed.qdstrm")
+    assert f"QdstrmImporter -i {raw.relative_to(tmp_path)}" in said
+
+
 def test_print_runs_nothing(tmp_path: Path) -> None:
     done = phasewise("capture", "--print", "nsys", "--engine", "vllm", cwd=tmp_path)
     assert done.code == 0
