@@ -37,7 +37,10 @@ def test_json_has_stdout_for_itself(tmp_path: Path) -> None:
     [
         (["http://127.0.0.1:9/x y"], "http"),
         (["hf:/nowhere", "--mix"], "--mix needs a server"),
-        ([], "--print nsys"),
+        ([], "Name a TARGET"),
+        (["true"], "no target"),
+        (["--print", "nsys", "--engine", "vllm", "http://127.0.0.1:9"], "leave out"),
+        (["--print", "nsys", "--engine", "own", "--under", "nsys", "--", "true"], "leave out"),
         (["gguf:model.gguf"], "--print nsys"),
         (["http://127.0.0.1:9", "more"], "too many"),
         (["--under", "nsys"], "needs a command"),
