@@ -1,4 +1,6 @@
-"""`python -m phasewise`: the command line, where its script is not on the PATH."""
+"""``python -m phasewise``: the command, where its script is not on the PATH."""
+
+from __future__ import annotations
 
 from phasewise.cli import main
 

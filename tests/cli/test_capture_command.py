@@ -37,7 +37,10 @@ def test_json_has_stdout_for_itself(tmp_path: Path) -> None:
     [
         (["http://127.0.0.1:9/x y"], "http"),
         (["hf:/nowhere", "--mix"], "--mix needs a server"),
-        ([], "--print nsys"),
+        ([], "Name a TARGET"),
+        (["true"], "no target"),
+        (["--print", "nsys", "--engine", "vllm", "http://127.0.0.1:9"], "leave out"),
+        (["--print", "nsys", "--engine", "own", "--under", "nsys", "--", "true"], "leave out"),
         (["gguf:model.gguf"], "--print nsys"),
         (["http://127.0.0.1:9", "more"], "too many"),
         (["--under", "nsys"], "needs a command"),
@@ -108,6 +111,20 @@ def test_a_command_of_ones_own(tmp_path: Path) -> None:
     failed = phasewise(*program, "raise SystemExit(4)", cwd=tmp_path, PATH=path)
     assert failed.code == 3
     assert json.loads(failed.out)["status"] == "partial"
+
+
+def test_a_recording_that_nothing_imports_is_named(tmp_path: Path) -> None:
+    """As Debian's nsys leaves one: it ends with 0, beside a .qdstrm and no report."""
+    tools = tmp_path / "bin"
+    tools.mkdir()
+    (tools / "nsys").write_text(
+        '#!/bin/sh\nfor word; do case $word in --output=*) : > "${word#*=}.qdstrm";; esac; done\n'
+    )
+    (tools / "nsys").chmod(0o755)
+    path = f"{tools}{os.pathsep}{os.environ['PATH']}"
+    said = one_sentence(phasewise("capture", "--under", "nsys", "--", "true", cwd=tmp_path, PATH=path), 2)
+    (raw,) = (tmp_path / "phasewise-runs").glob("*/traces/mixed.qdstrm")
+    assert f"QdstrmImporter -i {raw.relative_to(tmp_path)}" in said
 
 
 def test_print_runs_nothing(tmp_path: Path) -> None:

@@ -137,3 +137,11 @@ def start(cwd: Path, *arguments: str) -> subprocess.Popen[str]:
         stderr=subprocess.PIPE,
         text=True,
     )
+
+
+def test_the_package_is_the_command(tmp_path: Path) -> None:
+    """Where its script is not on the PATH, and before a program that wants a Python to run."""
+    done = subprocess.run(
+        [sys.executable, "-m", "phasewise", "nonsense"], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr.count("\n"), done.stderr[:10]) == (2, 1, "phasewise:")

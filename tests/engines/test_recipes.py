@@ -16,6 +16,8 @@ import pytest
 from phasewise.engines import recipes
 from phasewise.errors import UsageError
 from phasewise.record.recipe import EngineName, Profiler, Recipe
+from phasewise.report.terminal.console import to_text
+from phasewise.report.terminal.recipes import recipe as printable
 
 PROFILERS: tuple[Profiler, ...] = get_args(Profiler)
 ENGINES: tuple[EngineName, ...] = get_args(EngineName)
@@ -154,6 +156,15 @@ def test_the_code_for_ones_own_program_compiles() -> None:
     compile(recipes.recipe("torch", "own").commands[0].text, "snippet", "exec")
 
 
+@pytest.mark.parametrize("width", [30, 80])
+@pytest.mark.parametrize("found", ALL, ids=IDS)
+def test_what_is_printed_can_be_pasted(found: Recipe, width: int) -> None:
+    """Python, in a file or in a shell's quotes, takes blanks before its lines for its own; nothing is broken or cut."""
+    printed = f"\n{to_text(printable(found), width)}"
+    for text in (*(command.text for command in found.commands), *(step.run for step in found.steps if step.run)):
+        assert f"\n{text}\n" in printed
+
+
 def test_send_sends_what_it_says() -> None:
     """The shell function of the recipes against a server that counts tokens."""
     bash, curl, python = (shutil.which(name) for name in ("bash", "curl", "python3"))
@@ -164,8 +175,10 @@ def test_send_sends_what_it_says() -> None:
     try:
         assert server.stdout is not None
         said = json.loads(server.stdout.readline())
-        step = next(step for step in recipes.recipe("nsys", "vllm").steps if step.run.startswith("send() {"))
-        lines = f"{step.run.replace('head -c 200', 'cat')}\nsend {said['url']} {said['plan']['model']} 300 7\n"
+        printed = to_text(printable(recipes.recipe("nsys", "vllm")), 80)
+        function = re.search(r"^ *send\(\) \{.*?echo; \}$", printed, re.DOTALL | re.MULTILINE)
+        assert function
+        lines = f"{function[0].replace('head -c 200', 'cat')}\nsend {said['url']} {said['plan']['model']} 300 7\n"
         done = subprocess.run([bash], input=lines, capture_output=True, text=True, timeout=30, check=False)
         usage = json.loads(done.stdout)["usage"]
     finally:

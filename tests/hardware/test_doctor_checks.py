@@ -7,11 +7,25 @@ import importlib.util
 import os
 import socket
 import sys
+import time
 from pathlib import Path
 
+import psutil
 import pytest
 
-from phasewise.hardware.doctor import amd, container, counters, cpu, energy, extras, kernel, profilers, servers, torch
+from phasewise.hardware.doctor import (
+    amd,
+    container,
+    counters,
+    cpu,
+    energy,
+    extras,
+    kernel,
+    profilers,
+    servers,
+    space,
+    torch,
+)
 from phasewise.record.doctor import Finding
 
 ADMIN, NOBODY = 1 << 21, 0
@@ -55,6 +69,46 @@ def test_who_may_read_the_counters(tmp_path: Path, restricted: str, bits: int, s
     line = of(counters.look(capable(parameters(tmp_path, restricted), bits)), "counters")
     assert (line.status, words in line.detail) == (status, True)
     assert bool(line.cure) == (status != "ok")
+
+
+def hidden(*_: object) -> None:
+    """What psutil does where /proc is another, as in a sandbox."""
+    raise psutil.NoSuchProcess(os.getpid())
+
+
+def test_hidden_processes_are_no_proof_that_nobody_holds_the_counters(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(psutil, "Process", hidden)
+    line = of(counters.look(tmp_path), "dcgm")
+    assert (line.status, "/proc" in line.detail, bool(line.cure)) == ("blocked", True, True)
+
+
+def test_memory_that_is_not_told_is_missing_and_the_disk_is_told_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def untold() -> None:
+        raise FileNotFoundError(2, "No such file or directory", "/proc/meminfo")
+
+    monkeypatch.setattr(psutil, "virtual_memory", untold)
+    found = space.look(tmp_path)
+    assert of(found, "memory").status == "missing"
+    assert any(finding.key == "disk" for finding in found)
+
+
+def test_a_tool_that_hangs_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """nsys may be a script: what that waits for is ended with it."""
+    tool = tmp_path / "nsys"
+    tool.write_text(f"#!/bin/sh\nsh -c 'echo $$ > {tmp_path}/pid; exec sleep 60'\n", encoding="utf-8")
+    tool.chmod(0o755)
+    monkeypatch.setattr(profilers, "_PATIENCE", 0.5)
+    assert profilers.version(tool) is None
+    left = int((tmp_path / "pid").read_text())
+    for _ in range(100):
+        if not psutil.pid_exists(left) or psutil.Process(left).status() == psutil.STATUS_ZOMBIE:
+            return
+        time.sleep(0.02)
+    raise AssertionError(left)
 
 
 def test_the_cure_of_the_counters_depends_on_where_one_is(tmp_path: Path) -> None:

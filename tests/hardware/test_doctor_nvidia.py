@@ -177,6 +177,17 @@ def test_a_driver_that_does_not_start(monkeypatch: pytest.MonkeyPatch, code: int
 
 def test_without_the_extra_or_without_a_card(monkeypatch: pytest.MonkeyPatch) -> None:
     (line,) = look(monkeypatch, None).values()
-    assert line.cure == "pip install 'phasewise[nvidia]'"
+    assert line.cure.startswith("pip install 'phasewise[nvidia]'")
     (line,) = look(monkeypatch, Driver()).values()
     assert (line.status, line.detail) == ("missing", "575.51, but no GPU")
+
+
+@pytest.mark.parametrize(("loaded", "status"), [(True, "blocked"), (False, "missing")])
+def test_without_nvidia_ml_py_a_driver_is_seen_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, loaded: bool, status: str
+) -> None:
+    monkeypatch.setitem(sys.modules, "pynvml", None)
+    if loaded:
+        (tmp_path / "proc/driver/nvidia").mkdir(parents=True)
+    (found,) = checks.look(tmp_path)
+    assert (found.status, "nvidia-ml-py" in found.detail, "phasewise[nvidia]" in found.cure) == (status, True, True)

@@ -337,6 +337,8 @@ def test_old_files_are_not_taken_for_new_ones(tmp_path: Path) -> None:
 
 def test_engines_of_ours_have_no_profiler(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"--print nsys --engine llama\.cpp"):
+        capture(Options(target="gguf:model.gguf", out=tmp_path), quietly)
+    with pytest.raises(UsageError, match="Name a TARGET"):
         capture(Options(target=None, out=tmp_path), quietly)
 
 

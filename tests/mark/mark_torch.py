@@ -165,12 +165,53 @@ def check_a_sliding_window() -> None:
     assert [rows(one)[2] for one in labels] == [7, 1, 1]
 
 
+def check_a_static_cache_of_sliding_windows() -> None:
+    """Its masks are as narrow as the window: one row is counted, of several the padding that left it is not known."""
+    for kind in (transformers.MistralConfig, transformers.Gemma3TextConfig):
+        torch.manual_seed(0)
+        config = kind(
+            hidden_size=64, intermediate_size=96, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2,
+            head_dim=16, vocab_size=500, sliding_window=4, eos_token_id=None, pad_token_id=0, bos_token_id=1,
+        )  # fmt: skip
+        model = transformers.AutoModelForCausalLM.from_config(config).eval()
+        one = generated(model, input_ids=IDS[1:], max_new_tokens=3, cache_implementation="static")
+        assert [rows(label) for label in one] == [
+            ("prefill", 1, 7, 7, 49, 49), ("decode", 1, 1, 8, 1, 8), ("decode", 1, 1, 9, 1, 9)
+        ], one  # fmt: skip
+        two = generated(model, input_ids=IDS, attention_mask=LEFT, max_new_tokens=2, cache_implementation="static")
+        assert rows(two[0])[:4] == ("prefill", 2, 11, 11), two
+        assert rows(two[1])[:4] == ("decode", 2, 2, None), two
+
+
+def check_data_parallel_hands_arguments_on() -> None:
+    model = torch.nn.DataParallel(llama())
+    with phasewise.instrument(model) as handle, handle.timed() as taken, torch.no_grad():
+        model(IDS)
+        model(input_ids=IDS, attention_mask=LEFT)
+    assert [rows(step.label)[:3] for step in taken.steps] == [("prefill", 2, 14), ("prefill", 2, 11)]
+
+
+def check_what_is_no_module_and_what_are_no_lengths() -> None:
+    model = llama()
+    for given, lengths in ((type(model), None), (model, lambda **_: None), (model, lambda **_: ([1, 2], [3]))):
+        try:
+            with phasewise.instrument(given, lengths=lengths) as handle, handle.timed():
+                given(input_ids=IDS)
+        except UsageError:
+            continue
+        raise AssertionError(given)
+
+
 def check_recurrent_layers() -> None:
+    """A cache of states has no length, but says whether anything went into it: from then on it is counted."""
     torch.manual_seed(0)
     config = transformers.MambaConfig(hidden_size=32, num_hidden_layers=2, vocab_size=500, eos_token_id=None)
     model = transformers.AutoModelForCausalLM.from_config(config).eval()
-    labels = generated(model, input_ids=IDS[1:], max_new_tokens=3, pad_token_id=0)
-    assert [one.phase for one in labels] == ["prefill", "decode", "decode"], labels
+    for length in (7, 1):
+        labels = generated(model, input_ids=IDS[1:, :length], max_new_tokens=3, pad_token_id=0)
+        assert [rows(one)[:4] for one in labels] == [
+            ("prefill", 1, length, length), ("decode", 1, 1, length + 1), ("decode", 1, 1, length + 2)
+        ], labels  # fmt: skip
 
 
 def check_an_encoder_and_decoder() -> None:

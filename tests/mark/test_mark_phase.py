@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import subprocess
 import sys
 import threading
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from mark_fakes import Log, profiler
@@ -213,3 +215,109 @@ def test_the_daemon_of_kineto_always_listens(profiled: Log, monkeypatch: pytest.
     with phase("decode"):
         pass
     assert [what for what, _ in profiled.told()] == ["enter", "exit"]
+
+
+def test_runs_of_a_generator_end_their_own_bands_on_whatever_thread(ranged: Log, profiled: Log) -> None:
+    """As a server hands them to a pool: each step in a copy of the context, two answers at a time."""
+
+    @phase("decode")
+    def answer() -> Iterator[int]:
+        yield from range(2)
+
+    def step(run: Iterator[int]) -> None:
+        pool.submit(contextvars.copy_context().run, next, run, None).result()
+
+    with ThreadPoolExecutor(4) as pool:
+        first, second = answer(), answer()
+        for run in (first, second, first, first, second, second):
+            step(run)
+    assert [what for what, _ in ranged.told()] == ["start", "enter"] * 2 + ["exit", "end"] * 2
+
+
+def test_a_generator_that_ends_inside_of_a_later_band_ends_its_own(ranged: Log) -> None:
+    @phase("decode")
+    def answer() -> Iterator[int]:
+        yield 1
+
+    run = answer()
+    next(run)
+    with phase("prefill"):
+        assert list(run) == []
+    assert ranged.told() == [
+        ("start", DECODE),
+        ("push", "phasewise:prefill"),
+        ("end", DECODE),
+        ("pop", "phasewise:prefill"),
+    ]
+
+
+def test_a_shared_mark_that_ends_in_another_context_is_closed_once(profiled: Log) -> None:
+    mark = phase("decode")
+
+    def answer() -> Iterator[int]:
+        with mark:
+            yield 1
+
+    run = answer()
+    next(run)
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(list, run).result()
+    with mark:
+        pass
+    mark.__exit__(None, None, None)
+    assert [what for what, _ in profiled.told()] == ["enter", "exit"] * 2
+
+
+def test_an_asynchronous_generator_is_sent_to_thrown_into_and_closed(profiled: Log) -> None:
+    heard: list[object] = []
+
+    @phase("decode")
+    async def answer() -> AsyncGenerator[int, str]:
+        try:
+            heard.append((yield 1))
+            yield 2
+        except ValueError:
+            heard.append("thrown")
+            yield 3
+        finally:
+            heard.append("closed")
+
+    async def ask() -> None:
+        run = answer()
+        assert [await anext(run), await run.asend("more"), await run.athrow(ValueError())] == [1, 2, 3]
+        await run.aclose()
+        heard.append("after")
+
+    asyncio.run(ask())
+    assert heard == ["more", "thrown", "closed", "after"]
+    assert profiled.told() == [("enter", DECODE), ("exit", DECODE)]
+
+
+def test_a_decorator_outside_of_staticmethod_and_classmethod(profiled: Log) -> None:
+    class Engine:
+        @phase("decode")
+        @staticmethod
+        def step() -> int:
+            return 1
+
+        @phase("decode")
+        @classmethod
+        def name(cls) -> str:
+            return cls.__name__
+
+    assert (Engine().step(), Engine.step(), Engine().name()) == (1, 1, "Engine")
+    assert len(profiled) == 6
+
+
+@pytest.mark.parametrize("count", [-1, 2.5, "two", float("nan"), 10**18])
+def test_a_count_that_counts_nothing_is_told_though_nobody_listens(count: int) -> None:
+    with pytest.raises(UsageError, match="whole number"):
+        phase("prefill", tokens=count)
+
+
+def test_a_count_may_be_of_another_librarys_kind(profiled: Log) -> None:
+    import numpy
+
+    with phase("prefill", tokens=numpy.int64(5), requests=True):
+        pass
+    assert profiled[0][1] == "phasewise:prefill requests=1 tokens=5"

@@ -88,6 +88,8 @@ def capture(
     from phasewise.errors import UsageError
 
     if printed:
+        if target or command or under:
+            raise UsageError("--print runs nothing: leave out the TARGET, the command and --under.")
         return _printed(printed, engine, as_json=as_json)
     if engine:
         raise UsageError("--engine says what --print is for: give --print nsys, ncu or torch.")

@@ -25,7 +25,7 @@ from phasewise.jobs.of_run import OfRun
 from phasewise.jobs.recorder import Profiler, Recording, profiler
 from phasewise.jobs.saved import why_not
 from phasewise.jobs.subject import Subject
-from phasewise.jobs.target import Connection, is_ours, open_engine
+from phasewise.jobs.target import Connection, is_ours, model_file, open_engine
 from phasewise.record.capture import Capture, Captured, CapturedName
 from phasewise.record.envelope import Status
 from phasewise.record.observation import Check, CheckStatus, Phase
@@ -144,6 +144,13 @@ def capture(options: Options, progress: Progress) -> Finished:
 def _check(options: Options) -> None:
     """Refuse what cannot be meant before anything is started."""
     in_process = (options.target or "").startswith("hf:")
+    if options.target is None:
+        raise UsageError(
+            "Name a TARGET: the URL of a vLLM or SGLang, or hf:DIR; a command of your own goes after --under, and "
+            "phasewise capture --print nsys --engine NAME prints how to start the rest."
+        )
+    if model_file(options.target) is None and is_ours(options.target):
+        raise UsageError(f"{options.target!r} is no target: give the URL of a vLLM or SGLang, or hf:DIR.")
     if is_ours(options.target) and not in_process:
         raise UsageError(none("llama.cpp"))
     if in_process and options.mix:

@@ -76,6 +76,11 @@ def launched(options: Options, progress: Progress) -> Finished:
             reports, code = _reports(options, folder / "traces", progress)
         except KeyboardInterrupt as stop:
             raise Interrupted("Interrupted: the command was ended, and no report was read.", stop) from None
+        if not reports and (raw := sorted((folder / "traces").glob("*.qdstrm"))):
+            raise InputError(
+                f"{options.tool} recorded {raw[0]} and found no importer to make a report of it: QdstrmImporter -i "
+                f"{shlex.quote(str(raw[0]))}, of Nsight Systems' host folder, then phasewise trace on what that writes."
+            )
         if not reports:
             raise InputError(
                 f"{options.tool} ended with exit code {code} and wrote no report: see what it said above, and what to "

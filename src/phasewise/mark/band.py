@@ -15,16 +15,16 @@ def listened() -> bool:
     return listening.torch_listens() or listening._tool
 
 
-def opened(name: str) -> Callable[[], None] | None:
+def opened(name: str, *, overlaps: bool = False) -> Callable[[], None] | None:
     """Open a band called ``name`` for everybody who listens; what is returned closes it, None when nobody does.
 
     A band opened inside of an asyncio task is an NVTX start/end range, as the bands of several tasks overlap on one
-    thread; elsewhere it is a push/pop range. Closing on another thread than the opening one ends its record_function
-    there, and its NVTX range only when that is a start/end range.
+    thread, and so is one that ``overlaps``; elsewhere it is a push/pop range. Closing on another thread than the
+    opening one ends its record_function there, and its NVTX range only when that is a start/end range.
     """
     closers: list[Callable[[], Any]] = []
     if (nvtx := listening.nvtx()) is not None:
-        if _get_running_loop() is not None:
+        if overlaps or _get_running_loop() is not None:
             number = nvtx.start(name)
             closers.append(lambda: nvtx.end(number))
         else:
@@ -38,7 +38,7 @@ def opened(name: str) -> Callable[[], None] | None:
         return None
 
     def close() -> None:
-        for closer in reversed(closers):
-            closer()
+        while closers:  # once: it may be asked again by a context that a generator was not ended in
+            closers.pop()()
 
     return close

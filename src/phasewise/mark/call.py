@@ -163,11 +163,20 @@ def _said(cache: Any) -> int | None:
     try:
         length = ask()
     except (ValueError, AttributeError, IndexError, NotImplementedError):  # a cache of states has no length
-        return None
+        return _unused(cache)
     if isinstance(length, int):
         return length
     values = _values(length)
     return None if values is None else int(values)  # type: ignore[call-overload]
+
+
+def _unused(cache: Any) -> int | None:
+    """0 for a cache of states, as of Mamba, that nothing went into yet; else None."""
+    holds = getattr(cache, "has_previous_state", None)
+    try:
+        return 0 if (holds() if callable(holds) else holds) is False else None
+    except (ValueError, AttributeError, IndexError, NotImplementedError):
+        return None
 
 
 def _masked(
@@ -178,7 +187,7 @@ def _masked(
         return None, None
     shape = mask.shape
     if len(shape) == 4:
-        return _masked_pairs(mask, width, past)
+        return _masked_pairs(mask, rows, width, past)
     if len(shape) != 2 or shape[0] != rows:
         return None, None
     # A mask may be as long as a static cache, or of the new tokens alone.
@@ -194,12 +203,23 @@ def _masked(
     return tuple(mask[:, first : first + width].count_nonzero(-1).tolist()), tuple(totals)
 
 
-def _masked_pairs(mask: Any, width: int, past: int) -> tuple[tuple[int, ...] | None, tuple[int, ...] | None]:
+def _masked_pairs(mask: Any, rows: int, width: int, past: int) -> tuple[tuple[int, ...] | None, tuple[int, ...] | None]:
     """The same by a mask of query and key: booleans, or numbers that are 0 where a query sees a key."""
-    if mask.shape[2] != width or mask.shape[3] < past + width:
+    if mask.shape[2] != width or mask.shape[3] < width:
         return None, None
+    whole = past + width
     pairs = mask[:, 0] if mask.dtype.__str__() == "torch.bool" else mask[:, 0] == 0
+    if mask.shape[3] < whole or _slides(pairs[:, :, :whole], past):
+        # A window, as of a static cache, does not show how much of what left it was padding; one row has none.
+        if rows == 1:
+            return (width,), (whole,)
+        return ((1,) * rows, None) if width == 1 else (None, None)
     own = pairs.diagonal(past, 1, 2)[:, :width]  # a token that is no padding sees itself
     new = tuple(own.sum(-1).tolist())
-    context = tuple(pairs[:, :, : past + width].sum(-1).amax(-1).tolist())
-    return new, context
+    context = tuple(pairs[:, :, :whole].sum(-1).amax(-1).tolist()) if past else new
+    return (new, context) if len(new) == rows else (new * rows, context * rows)
+
+
+def _slides(pairs: Any, past: int) -> bool:
+    """Whether the last of the new tokens no longer sees a key that the first saw, which is no padding."""
+    return bool(past and ((pairs[:, 0] & ~pairs[:, -1]).any(-1) & pairs[:, 0, past]).any())

@@ -78,12 +78,14 @@ class Instrument:
         self._seen: weakref.WeakKeyDictionary[Any, Seen] = weakref.WeakKeyDictionary()
         self._undo: list[Callable[[], None]] = []
         inner = getattr(model, "_orig_mod", model)  # what torch.compile made holds the module that it compiles
+        parallel = (torch.nn.DataParallel, torch.nn.parallel.DistributedDataParallel)
+        called = inner.module if isinstance(inner, parallel) else inner  # what they hand all arguments on to
         self._names = [
             name
-            for name, one in inspect.signature(inner.forward).parameters.items()
+            for name, one in inspect.signature(called.forward).parameters.items()
             if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)
         ]
-        self._shows_cache = hasattr(getattr(inner, "config", None), "model_type")
+        self._shows_cache = hasattr(getattr(called, "config", None), "model_type")
         for module in dict.fromkeys((model, inner)):
             self._hook(module)
 
@@ -200,8 +202,7 @@ class Instrument:
 
     def _label(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Label:
         if self._lengths is not None:
-            new, context = self._lengths(*args, **kwargs)
-            return label(_stated(new, context), Seen())
+            return label(_stated(self._lengths(*args, **kwargs)), Seen())
         arguments = {**dict(zip(self._names, args, strict=False)), **kwargs} if args else kwargs
         call = read(arguments, shows_cache=self._shows_cache)
         if call is None or call.cache is None:
@@ -246,15 +247,19 @@ def instrument(model: Any, *, lengths: Lengths | None = None) -> Instrument:
     Raises:
         UsageError: no module, or one that is marked already.
     """
-    if not callable(getattr(model, "register_forward_pre_hook", None)):
+    if isinstance(model, type) or not callable(getattr(model, "register_forward_pre_hook", None)):
         raise UsageError(f"instrument takes a torch.nn.Module, and this is a {type(model).__name__}.")
     if _ATTRIBUTE in model.__dict__:
         raise UsageError("This model is instrumented already: remove() that one first.")
     return Instrument(model, lengths)
 
 
-def _stated(new: Sequence[int], context: Sequence[int]) -> Call:
-    rows = [(int(q), max(int(q), int(k))) for q, k in zip(new, context, strict=True) if q]
+def _stated(said: tuple[Sequence[int], Sequence[int]]) -> Call:
+    try:
+        new, context = said
+        rows = [(int(q), max(int(q), int(k))) for q, k in zip(new, context, strict=True) if q]
+    except (TypeError, ValueError):
+        raise UsageError(f"lengths= gives the new tokens and the context of each request, and gave {said!r}.") from None
     past = max((k - q for q, k in rows), default=0)
     q, k = tuple(q for q, _ in rows), tuple(k for _, k in rows)
     return Call(max(q, default=0), past, True, len(rows), sum(q), q, k, None, None)

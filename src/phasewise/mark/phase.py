@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable
+import operator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from contextvars import ContextVar
 from types import TracebackType
 from typing import Any, Literal, Self, TypeVar
@@ -18,6 +20,21 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 _Entry = tuple["phase", Callable[[], None]]
 
 _PHASES = frozenset(("prefill", "decode", "mixed"))
+
+_TOO_MANY = 10**18
+"""A count has at most 18 digits where a name is read (`phasewise.record.marks`)."""
+
+
+def _whole(count: Any) -> int | None:
+    """``count`` as an int."""
+    try:
+        number = None if count is None else operator.index(count)
+    except TypeError:
+        number = -1
+    if number is not None and not 0 <= number < _TOO_MANY:
+        raise UsageError(f"phase(...): {count!r} counts nothing: give a whole number from 0, or leave it out.")
+    return number
+
 
 _open: ContextVar[tuple[_Entry, ...]] = ContextVar("phasewise_open_phases", default=())
 """The bands that are open in this context (a thread, or an asyncio task), the innermost last."""
@@ -39,7 +56,7 @@ class phase:  # noqa: N801 - a context manager and decorator, written like a fun
         products: Σq·k.
 
     Raises:
-        UsageError: another name.
+        UsageError: another name, or a count that is no whole number from 0.
     """
 
     __slots__ = ("_counts", "_name", "_stray")
@@ -57,7 +74,12 @@ class phase:  # noqa: N801 - a context manager and decorator, written like a fun
         if name not in _PHASES:
             raise UsageError(f"phase({name!r}): a phase is 'prefill', 'decode' or 'mixed'.")
         self._name = name
-        self._counts = (requests, tokens, context, squares, products)
+        self._counts = counts = (requests, tokens, context, squares, products)
+        for count in counts:
+            # Told here, as the name is only made when somebody listens. Other libraries have whole numbers too.
+            if count is not None and (type(count) is not int or not 0 <= count < _TOO_MANY):
+                self._counts = tuple(_whole(count) for count in counts)  # type: ignore[assignment]
+                break
         self._stray: Callable[[], None] | None = None
 
     def __enter__(self) -> Self:
@@ -76,9 +98,11 @@ class phase:  # noqa: N801 - a context manager and decorator, written like a fun
         """``function`` with a band around each call; around each run, when it is a coroutine function or a generator.
 
         A generator's band stays open while its caller does something else: mark the caller's loop instead when that is
-        not meant.
+        not meant. It may end on another thread, in another task, or after bands that were opened later.
         """
         wrapper: Any
+        if isinstance(function, (staticmethod, classmethod)):
+            return type(function)(self(function.__func__))
         if inspect.iscoroutinefunction(function):
 
             @functools.wraps(function)
@@ -90,15 +114,29 @@ class phase:  # noqa: N801 - a context manager and decorator, written like a fun
 
             @functools.wraps(function)
             async def wrapper(*args: Any, **kwargs: Any) -> Any:
-                with self:
-                    async for item in function(*args, **kwargs):
-                        yield item
+                with self._alone():
+                    generator = function(*args, **kwargs)
+                    try:
+                        given = await anext(generator)
+                        while True:
+                            try:
+                                sent = yield given
+                            except GeneratorExit:
+                                raise
+                            except BaseException as error:
+                                given = await generator.athrow(error)
+                            else:
+                                given = await generator.asend(sent)
+                    except StopAsyncIteration:
+                        return
+                    finally:
+                        await generator.aclose()
 
         elif inspect.isgeneratorfunction(function):
 
             @functools.wraps(function)
             def wrapper(*args: Any, **kwargs: Any) -> Any:
-                with self:
+                with self._alone():
                     return (yield from function(*args, **kwargs))
 
         else:
@@ -109,6 +147,16 @@ class phase:  # noqa: N801 - a context manager and decorator, written like a fun
                     return function(*args, **kwargs)
 
         return wrapper  # type: ignore[no-any-return]
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """A band that belongs to one run of a generator, which neither a thread nor a task bounds."""
+        close = opened(self._text(), overlaps=True) if listened() else None
+        try:
+            yield
+        finally:
+            if close is not None:
+                close()
 
     def _text(self) -> str:
         requests, tokens, context, squares, products = self._counts

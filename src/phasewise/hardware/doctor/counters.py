@@ -23,6 +23,8 @@ _IN_CONTAINER = "docker run --cap-add=SYS_ADMIN, or open them on the host"
 _HOST_ENGINE = 5555
 """The port that nv-hostengine listens at, by its manual page."""
 
+_SEEN = "ps -e | grep -e nv-hostengine -e dcgm   # where processes are seen"
+
 _DCGM = ("nv-hostengine", "dcgm-exporter", "dcgmi")
 
 
@@ -58,6 +60,8 @@ def _contained(root: Path) -> bool:
 
 def _holder() -> Finding:
     seen = _running()
+    if seen is None:
+        return line("dcgm", "DCGM", "blocked", "no process is seen here (/proc is hidden): it may hold them", _SEEN)
     if not seen and listening(_HOST_ENGINE):
         seen = [f"something at port {_HOST_ENGINE}"]
     if not seen:
@@ -68,9 +72,13 @@ def _holder() -> Finding:
     return line("dcgm", "DCGM", "blocked", detail, cure)
 
 
-def _running() -> list[str]:
-    """Programs of DCGM, by the names of processes that this one may see."""
+def _running() -> list[str] | None:
+    """Programs of DCGM, by the names of processes that this one may see; None where it sees not even itself."""
     import psutil
 
+    try:
+        psutil.Process()
+    except psutil.Error:
+        return None
     names = (process.info["name"] or "" for process in psutil.process_iter(["name"]))
     return sorted({name for name in names if name in _DCGM})

@@ -41,12 +41,10 @@ class Answer(NamedTuple):
 
 def look(root: Path) -> list[Finding]:
     """Every NVIDIA GPU that this process may see; cards that say the same share a line."""
-    del root
     try:
         import pynvml
     except ImportError:
-        detail = "not asked: nvidia-ml-py is not installed"
-        return [line("nvidia driver", "NVIDIA driver", "missing", detail, _INSTALL)]
+        return [_not_asked(root)]
     try:
         pynvml.nvmlInit()
     except pynvml.NVMLError as error:
@@ -58,6 +56,15 @@ def look(root: Path) -> list[Finding]:
         return [line("nvidia driver", "NVIDIA driver", "blocked", detail, "nvidia-smi")]
     finally:
         pynvml.nvmlShutdown()
+
+
+def _not_asked(root: Path) -> Finding:
+    """Without nvidia-ml-py there is no asking, but a driver that is loaded shows itself; under WSL it does not."""
+    if (root / "proc/driver/nvidia").exists():
+        detail = "one is loaded, but not asked: nvidia-ml-py is not installed"
+        return line("nvidia driver", "NVIDIA driver", "blocked", detail, _INSTALL)
+    detail = "none is seen; not asked, as nvidia-ml-py is not installed"
+    return line("nvidia driver", "NVIDIA driver", "missing", detail, f"{_INSTALL}   # where there is such a card")
 
 
 def _no_driver(nvml: Any, error: Any) -> Finding:

@@ -5,8 +5,10 @@ A trap is a row of `TRAPS`: versions as ``(first, last)``, each a release or Non
 
 from __future__ import annotations
 
+import os
 import platform
 import re
+import signal
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
 from importlib import metadata
@@ -140,12 +142,22 @@ class Version(NamedTuple):
 def version(path: Path) -> Version | None:
     """What ``path --version`` says; None when it says nothing that is a version, or takes too long."""
     try:
-        done = subprocess.run(
-            [path, "--version"], capture_output=True, text=True, errors="replace", timeout=_PATIENCE, check=False
-        )
+        with subprocess.Popen(
+            [path, "--version"],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            errors="replace",
+            start_new_session=True,
+        ) as child:
+            try:
+                out, _ = child.communicate(timeout=_PATIENCE)
+            except BaseException:
+                os.killpg(child.pid, signal.SIGKILL)  # the tool may be a script that waits for another program
+                raise
     except (OSError, subprocess.SubprocessError):
         return None
-    found = _VERSION.search(done.stdout)
+    found = _VERSION.search(out)
     return Version(found[0], (int(found[1]), int(found[2]))) if found else None
 
 

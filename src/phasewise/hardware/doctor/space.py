@@ -27,7 +27,10 @@ def _memory(root: Path) -> Finding:
     import psutil
 
     usable = host.cpu(root).memory
-    free = psutil.virtual_memory().available
+    try:
+        free = psutil.virtual_memory().available
+    except OSError:
+        return line("memory", "memory", "missing", "the system does not say how much is free (/proc is hidden)")
     free = min(free, usable) if usable else free
     detail = f"{free / 2**30:.1f} GiB free{f' of {usable / 2**30:.1f} GiB usable' if usable else ''}"
     if free < LEAST_MEMORY:

@@ -19,7 +19,7 @@ _ASCII = str.maketrans({"µ": "u", "×": "x", "·": "*", "²": "2", "≈": "~", 
 def to_text(renderable: RenderableType, width: int = COLUMNS, colour: bool = False) -> str:
     """``renderable`` as text of at most ``width`` columns; without ``colour`` as it goes through a pipe."""
     file = io.StringIO()
-    _console(file, width, screen=colour).print(renderable)
+    _console(file, width, screen=colour).print(renderable, crop=False)
     return "".join(line.rstrip() + "\n" for line in file.getvalue().rstrip().splitlines())
 
 
@@ -34,7 +34,7 @@ def print_report(renderable: RenderableType) -> None:
     if screen.is_terminal and not screen.is_dumb_terminal and unicode:
         screen.width = min(screen.width, WIDEST)
         with screen.capture() as captured:
-            screen.print(renderable)
+            screen.print(renderable, crop=False)
         write(captured.get(), encoding)
         return
     text = to_text(renderable, min(screen.width, COLUMNS) if screen.is_terminal else COLUMNS)

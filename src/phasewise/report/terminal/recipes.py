@@ -14,15 +14,19 @@ _TITLES = {"nsys": "Nsight Systems", "ncu": "Nsight Compute", "torch": "PyTorch'
 
 
 def recipe(found: Recipe) -> RenderableType:
-    """The whole of it; what is to be copied is made to fit into 78 columns."""
-    commands = [section(command.title, Text(command.text)) for command in found.commands]
+    """The whole of it; what is to be copied fits into 78 columns and begins at the first.
+
+    Python, alone or in a shell's quotes, does not take lines that are indented for the looks.
+    """
+    commands = [Group(section(command.title), _copied(command.text)) for command in found.commands]
     steps = [_numbered(number, step.say, step.run) for number, step in enumerate(found.steps, 1)]
     causes = [_caused(number, cause) for number, cause in enumerate(found.causes, 1)]
     return Group(
         Text(f"{found.name} under {_TITLES[found.profiler]}", style="bold"),
         *commands,
         section("Why", Grid(_why(found))),
-        section("Then", *steps),
+        section("Then"),
+        *steps,
         section("If the trace is empty", *causes),
         section("Sources", sentence("; ".join(_sources(found)) + ".")),
     )
@@ -37,7 +41,12 @@ def _why(found: Recipe) -> Table:
 
 def _numbered(number: int, text: str, run: str) -> RenderableType:
     said = sentence(f"{number}. {text}")
-    return Group(said, Padding(Text(run), (0, 0, 1, 2))) if run else said
+    return Group(Padding(said, (0, 0, 0, 2)), Text(""), _copied(run), Text("")) if run else Padding(said, (0, 0, 1, 2))
+
+
+def _copied(text: str) -> Text:
+    """Lines that nothing breaks; a terminal that is too narrow for them joins them again when they are copied."""
+    return Text(text, no_wrap=True, overflow="ignore")
 
 
 def _caused(number: int, cause: Cause) -> RenderableType:
