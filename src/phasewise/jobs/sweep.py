@@ -211,6 +211,7 @@ def _judged(options: Options, seen: _Measured, started: float, identity: str) ->
     question = Question(options.prompt, options.answer, options.itl_s, model, over)
     swept = msgspec.structs.replace(swept, plan=(*swept.plan, *_shared(options.workers)), crew=seen.crew)
     observation = seen.sweep.observation()
+    observation = msgspec.structs.replace(observation, checks=(*observation.checks, *seen.power.checks))
     if not any(check.voids and check.status == "failed" for check in observation.checks):
         swept = msgspec.structs.replace(swept, advice=advise(swept, question))
     about = seen.target
@@ -227,7 +228,7 @@ def _judged(options: Options, seen: _Measured, started: float, identity: str) ->
         target=msgspec.structs.replace(about, contradictions=(*about.contradictions, *contradictions(model, about))),
         model=model.facts(", ".join(f"{roof.dtype} ({roof.basis})" for roof in found)) if model else None,
         machine=machine,
-        observation=msgspec.structs.replace(observation, checks=(*observation.checks, *seen.power.checks)),
+        observation=observation,
         sweep=swept,
         power=seen.power,
     )
