@@ -220,9 +220,11 @@ def _place(value: Any) -> int | str:
 
 
 def _time(value: Any) -> Decimal:
+    if not isinstance(value, int | float | str | Decimal):  # a list would be taken as digits
+        return Decimal("nan")
     try:
         return Decimal(value)
-    except (TypeError, ValueError, InvalidOperation):
+    except InvalidOperation:
         return Decimal("nan")
 
 
