@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from isolate_fake import Fake
 
+from phasewise.engines.base import Chunk
 from phasewise.errors import BrokenStream
 from phasewise.isolate import session
 from phasewise.isolate.checks.evidence import many
@@ -58,6 +59,25 @@ FAULTS = [
 ]
 
 ODD = re.compile(r"-0\.0%|\b(?<![.,])1 [a-z]+s\b(?<!was)|\d\.\d+ (reads|chunks|tokens|requests|answers)\b|1\d\d\.\d%")
+
+
+class HeldBack(Fake):
+    """A parser that sends nothing before it has seen so many tokens, and then all of them as one event."""
+
+    held = 40
+
+    def _chunks(self, arrivals: list[tuple[float, int]]) -> tuple[Chunk, ...]:
+        return super()._chunks(arrivals[min(len(arrivals), self.held) - 1 :])
+
+
+def test_a_beginning_that_is_held_back_is_no_answer_that_comes_whole() -> None:
+    """The first token is as late for a long answer as for half of it: no difference of two lengths tells the step."""
+    seen = run(HeldBack(ids=False, step=20e-3))
+    check = named(seen, "streamed")
+    assert (check.status, check.voids) == ("failed", True)
+    assert "the beginning of an answer is held back" in check.detail
+    assert seen.decode is not None
+    assert "difference" not in (seen.decode.tpot.source or "")
 
 
 @pytest.mark.parametrize(("fault", "name", "phase", "voids", "words"), FAULTS)

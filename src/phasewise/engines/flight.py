@@ -33,7 +33,7 @@ MAX_SILENT = 2 * sse.MAX_EVENT
 _KEPT_READS = 128
 """Reads of a stream that may be kept before they are parsed, at least; twice as many at most."""
 
-_QUIET_NS, _OLD_NS = 100_000_000, 500_000_000
+_QUIET_NS, _OLD_NS = 100_000_000, 450_000_000
 """Kept reads are parsed when none followed for so long, or when the first of them is so old: what a sink takes may be
 all that is left of a run that is killed."""
 

@@ -28,7 +28,7 @@ _RECV = 64 * 2**10
 _SHORT, _LONG = 8, 4 * 2**10
 """Bytes: a shorter read may be the end of a body; a longer one is not kept but parsed, so that kept ones stay small."""
 
-_SWEEP_NS = 100_000_000
+_SWEEP_NS = 200_000_000
 """Every so often all flights are looked at: ends that the quick test missed, stalls, and the clocks' offset."""
 
 _LOOK = 15

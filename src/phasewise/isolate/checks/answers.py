@@ -63,8 +63,8 @@ def streamed(evidence: Evidence) -> list[Check]:
         return [Check(name="streamed", phase="decode", status="failed", detail=text, voids=True)]
     late = _late(evidence, samples)
     if late is not None:
-        text += f", {show(late, 's')} later than that of the same prompt with one token asked for: the answer is made"
-        text += " before it is sent"
+        text += f", {show(late, 's')} later than that of the same prompt with one token asked for: the beginning of an"
+        text += f" answer is held back, by a parser or on the way; {UNBUFFER}"
         return [Check(name="streamed", phase="decode", status="failed", detail=text, voids=True)]
     return [Check(name="streamed", phase="decode", status="passed", detail=text)]
 
