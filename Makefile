@@ -10,7 +10,7 @@ export PIP_NO_INPUT := 1
 .PHONY: profile test check slow engines ray lock clean
 .DEFAULT_GOAL := profile
 
-## profile: run the main job on the embedded engine with its bundled model; the last lines say where the report is
+## profile: run the main job on the embedded engine with its bundled model; above its recap stands where the report is
 profile: $(VENV)/run.stamp
 	$(BIN)/phasewise profile
 
