@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 ENGINES := .venv-engines
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
-UNTIMED := $(wildcard tests/test_*.py) $(addprefix tests/,fix judge mark model observe predict record report)
+TIMED := tests/engines tests/isolate
 export PIP_NO_INPUT := 1
 
 .PHONY: profile test check slow engines ray lock clean
@@ -14,10 +14,10 @@ export PIP_NO_INPUT := 1
 profile: $(VENV)/run.stamp
 	$(BIN)/phasewise profile
 
-## test: lint, types, import layers and the fast tests; those of rooms that time nothing share the cores
+## test: lint, types, import layers and the fast tests, on all cores but for those that hold times against the truth
 test: check
-	$(BIN)/python -m pytest -m "not slow" -rs -n auto $(UNTIMED)
-	$(BIN)/python -m pytest -m "not slow" -rs $(UNTIMED:%=--ignore=%)
+	$(BIN)/python -m pytest -m "not slow" -rs -n auto $(TIMED:%=--ignore=%)
+	$(BIN)/python -m pytest -m "not slow" -rs $(TIMED)
 
 check: $(VENV)/dev.stamp
 	$(BIN)/ruff check .

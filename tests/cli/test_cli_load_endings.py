@@ -48,6 +48,7 @@ def test_what_ctrl_c_broke_off_missed_no_limit(tmp_path: Path) -> None:
     assert found["steady"] in (True, None)
 
 
+@pytest.mark.slow
 def test_what_the_drain_broke_off_counts_where_a_limit_was_missed(tmp_path: Path) -> None:
     """10 ms a token: every answer that ran for 0.2 s when the run ended had missed a TPOT of 1 ms for sure."""
     with SimulatedServer(LONG_ANSWERS) as server:

@@ -89,6 +89,7 @@ def test_a_load_run_tells_watts_and_joules_of_all_its_tokens(tmp_path: Path, ben
     assert "holds no phase alone" in refused.err
 
 
+@pytest.mark.slow
 def test_throttled_by_heat_a_load_run_is_not_to_be_compared(tmp_path: Path) -> None:
     row = nvml_fake.ROW | {"power_w": 400.0, "sm_mhz": 1500, "gpu_pct": 100, "reasons": 0x20}
     idle = nvml_fake.ROW | {"power_w": 75.0, "sm_mhz": 1980}
