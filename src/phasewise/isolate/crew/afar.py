@@ -286,6 +286,7 @@ class _Watches:
             lag_p50_s=worst(lambda one: one.lag_p50_s),
             lag_p99_s=worst(lambda one: one.lag_p99_s),
             refused=sum(one.refused for one in every),
+            full=any(one.full for one in every),
             clock_moved_s=worst(lambda one: one.clock_moved_s) or 0.0,
         )
 
