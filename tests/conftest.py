@@ -17,7 +17,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 _CONFIG = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
 os.environ["XDG_CONFIG_HOME"] = _CONFIG.name
 
-# A script's background job ignores Ctrl-C, and under nohup a hang-up; so would every program that a test starts and ends.
+# A script's background job ignores Ctrl-C, and under nohup a hang-up; so would all that a test starts and ends so.
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN:

@@ -34,7 +34,7 @@ class SimulatedServer:
 
     def __init__(self, plan: Plan, *, api_key: str | None = None, log: Path | None = None) -> None:
         self._child = subprocess.Popen(
-            [sys.executable, "-m", "phasewise.engines.simulated"],
+            [sys.executable, "-P", "-m", "phasewise.engines.simulated"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             start_new_session=True,

@@ -109,6 +109,7 @@ class Book(Sheet):
         child = subprocess.Popen(
             [
                 sys.executable,
+                "-P",
                 "-m",
                 "phasewise.isolate.ledger.writer",
                 str(self._folder),
