@@ -87,6 +87,11 @@ def sound(done: Done) -> bool:
     return done.code == 0 or accepted(done)
 
 
+def doubted(done: Done) -> list[Any]:
+    """The checks that failed."""
+    return [one for one in done.document["checks"] if one["status"] == "failed"]
+
+
 def check(document: dict[str, Any], name: str, phase: str) -> dict[str, Any]:
     (found,) = [one for one in document["checks"] if (one["name"], one["phase"]) == (name, phase)]
     return dict(found)
@@ -122,7 +127,7 @@ def swept(url: str, home: Path, *more: str, model: str, budget: str = "45") -> d
     """A sweep up to batch 8."""
     command = ["sweep", url, "--model", model, "--on", "this", "--budget", budget, "--timeout", "300", "--json"]
     done = phasewise(*command, "--max-batch", "8", "--max-prompt", "512", *more, cwd=home, timeout=300)
-    assert sound(done), (done.code, done.err, done.out[-3000:])
+    assert sound(done), (done.code, done.err[-500:], doubted(done))
     return done.document
 
 

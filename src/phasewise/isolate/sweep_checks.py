@@ -192,7 +192,8 @@ def _errors(evidence: Evidence) -> Check:
 def _client(evidence: Evidence) -> Check:
     stamped = any(s.exchange.stamped for s in evidence.streams)
     by = "the kernel's own stamps" if stamped else "its own clock, as no kernel stamps were to be had"
-    found = verdict([evidence.client])
+    waits = [s.exchange.ttft for s in evidence.streams]
+    found = verdict([evidence.client], pace_s=statistics.median(waits) if waits else 0.0)
     return msgspec.structs.replace(found, detail=f"{found.detail}; times are by {by}")
 
 
