@@ -29,6 +29,7 @@ def rows(folder: Path, table: str) -> list[dict[str, Any]]:
         return [dict(zip(names, one, strict=True)) for one in seen.fetchall()]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("verb", ["profile", "sweep"])
 def test_rows_of_a_killed_run(tmp_path: Path, verb: str) -> None:
     truth = tmp_path / "log"

@@ -33,6 +33,7 @@ def interrupted(url: str, cwd: Path, after_s: float, *more: str) -> tuple[int, d
     return client.returncode, json.loads(out)
 
 
+@pytest.mark.slow
 def test_what_ctrl_c_broke_off_missed_no_limit(tmp_path: Path) -> None:
     with SimulatedServer(LONG_ANSWERS) as server:
         code, found = interrupted(server.url, tmp_path, 8.0, *GENEROUS)
@@ -62,6 +63,7 @@ def test_what_the_drain_broke_off_counts_where_a_limit_was_missed(tmp_path: Path
     assert missed["broken_off"] == pytest.approx(fine["broken_off"], abs=3)
 
 
+@pytest.mark.slow
 def test_a_server_that_dies_leaves_a_partial_run(tmp_path: Path) -> None:
     with SimulatedServer(Plan(decode_overhead_s=2e-3)) as server:
         threading.Timer(4.0, os.kill, (server.pid, signal.SIGKILL)).start()

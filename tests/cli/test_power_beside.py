@@ -54,6 +54,7 @@ def monitored(path: Path, zero: float) -> str:
     return "\n".join(lines) + "\n"
 
 
+@pytest.mark.slow
 def test_a_load_run_tells_watts_and_joules_of_all_its_tokens(tmp_path: Path, bench: tuple[str, dict[str, str]]) -> None:
     url, seen = bench
     flags = ("--users", "1", "--duration", "4s", "--prompt", "1000", "--answer", "40", "--warmup", "2", "--json")

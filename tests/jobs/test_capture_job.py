@@ -113,6 +113,7 @@ def test_one_phase_only(tmp_path: Path) -> None:
     assert done.run.observation.prefill is None
 
 
+@pytest.mark.slow
 def test_an_engine_that_takes_no_prefix_and_no_bound(tmp_path: Path) -> None:
     """An older vLLM records until it is stopped, and names its files as it likes."""
     with Server(Planted(tmp_path / "traces", prefixes=False)) as server:
