@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 sys.path.insert(0, str(Path(__file__).parent))
 
@@ -26,8 +27,10 @@ from accuracy_sets.models import bloom
 
 from phasewise.judge.calibrate.fit import fit
 from phasewise.judge.calibrate.interval import assumed_interval, hold_out, interval
-from phasewise.predict.efficiency import Array, stack
+from phasewise.predict.efficiency import Array, Efficiency, stack
 from phasewise.predict.priors import prior
+
+Chosen = npt.NDArray[np.bool_]
 
 DRAWS = 20
 SEED = 3
@@ -40,7 +43,7 @@ class Scores(NamedTuple):
     phase: Words
     plain: Array
     calibrated: Array
-    covered: Array
+    covered: Chosen
     width: Array
 
 
@@ -54,7 +57,7 @@ def _joined(scores: Sequence[Scores]) -> Scores:
     return Scores(*(np.concatenate(column) for column in zip(*scores, strict=True)))
 
 
-def _drawn(cell: Cell, rng: np.random.Generator) -> Array:
+def _drawn(cell: Cell, rng: np.random.Generator) -> Chosen:
     seen = np.zeros(len(cell.seconds), dtype=bool)
     for stratum, count in cell.draw.items():
         settings = np.unique(cell.point[cell.stratum == stratum])
@@ -62,7 +65,7 @@ def _drawn(cell: Cell, rng: np.random.Generator) -> Array:
     return seen
 
 
-def _once(cell: Cell, seen: Array) -> Scores:
+def _once(cell: Cell, seen: Chosen) -> Scores:
     known, unknown, new = cell.load.where(seen), cell.load.where(~seen), ~seen
     found = fit(known.under, cell.seconds[seen], cell.prior).efficiency.seconds(unknown)
     held = hold_out(known.under, cell.seconds[seen], cell.prior)
@@ -195,6 +198,10 @@ def run_kernels() -> None:
         unseen(cell)
 
 
+def _of(runs: serving.Served, chosen: Chosen) -> Callable[[Efficiency], Array]:
+    return lambda efficiency: runs.times(efficiency)[chosen]
+
+
 def run_serving() -> None:
     runs = serving.served()
     print(f"\nserving, TPOT of {len(runs.seconds)} runs; the fit sees no run of the model that is scored")
@@ -204,9 +211,7 @@ def run_serving() -> None:
     low, high = np.zeros(len(runs.seconds)), np.zeros(len(runs.seconds))
     for model in np.unique(runs.model):
         mine = runs.model == model
-        others = hold_out(
-            lambda efficiency, mine=mine: runs.times(efficiency)[~mine], runs.seconds[~mine], assumed, runs.model[~mine]
-        )
+        others = hold_out(_of(runs, ~mine), runs.seconds[~mine], assumed, runs.model[~mine])
         each = np.array([runs.times(one)[mine] for one in others.fits])[others.fold]
         ends = interval(each, others.misses)
         assert ends is not None

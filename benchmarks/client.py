@@ -24,7 +24,7 @@ from collections.abc import Callable
 import peers
 
 from phasewise.engines import address
-from phasewise.engines.exchange import Order
+from phasewise.engines.exchange import Exchange, Order
 from phasewise.engines.loop import Loop
 
 EVENT = (
@@ -41,7 +41,7 @@ def chunk(data: bytes) -> bytes:
     return b"%x\r\n%s\r\n" % (len(data), data)
 
 
-def serve(port: multiprocessing.Queue, mode: str, streams: int, tokens: int) -> None:
+def serve(port: multiprocessing.Queue[int], mode: str, streams: int, tokens: int) -> None:
     """Answer ``streams`` connections, one request each, over and over."""
     listener = socket.create_server(("127.0.0.1", 0), backlog=1024)
     port.put(listener.getsockname()[1])
@@ -96,7 +96,7 @@ def ours(url: str, streams: int, tokens: int) -> None:
     with Loop(address.parse(url), headers={}) as loop:
         for key in range(streams):
             loop.submit(Order(key=key, path=peers.PATH, body=b"{}", max_tokens=tokens))
-        done = []
+        done: list[Exchange] = []
         while len(done) < streams:
             done += loop.step(time.perf_counter() + 1)
     for one in done:
@@ -114,7 +114,7 @@ def peer(name: str) -> Callable[[str, int, int], None]:
 
 def clients() -> dict[str, Callable[[str, int, int], None]]:
     """The bare loop first."""
-    found = {"bare epoll loop": bare, "phasewise": ours}
+    found: dict[str, Callable[[str, int, int], None]] = {"bare epoll loop": bare, "phasewise": ours}
     for name, (package, _) in peers.PEERS.items():
         if peers.installed(package):
             found[name] = peer(name)
@@ -137,7 +137,7 @@ def main() -> int:
         ("in lock step", args.streams, args.tokens),
         ("coalesced", 4, 40_000),
     ):
-        queue: multiprocessing.Queue = multiprocessing.Queue()
+        queue: multiprocessing.Queue[int] = multiprocessing.Queue()
         child = multiprocessing.Process(target=serve, args=(queue, mode, streams, tokens), daemon=True)
         child.start()
         url = f"http://127.0.0.1:{queue.get()}"

@@ -22,7 +22,7 @@ import numpy as np
 import peers
 
 from phasewise.engines import address
-from phasewise.engines.exchange import Order
+from phasewise.engines.exchange import Exchange, Order
 from phasewise.engines.loop import Loop
 from phasewise.engines.simulated import Plan, SimulatedServer
 
@@ -53,7 +53,7 @@ def ours(url: str, rounds: peers.Rounds) -> list[list[peers.Seen]]:
         for sent in rounds:
             for key, body in enumerate(sent):
                 loop.submit(Order(key=key, path=peers.PATH, body=body, max_tokens=10_000))
-            done = []
+            done: list[Exchange] = []
             while len(done) < len(sent):
                 done += loop.step(time.perf_counter() + 1.0)
             assert not any(one.error for one in done), done[0].error

@@ -40,9 +40,11 @@ def measured(folder: Path, machine: int, kind: Kind, devices: int) -> Table:
     """The rows of one collective, smallest message first."""
     name, _, _, custom, nccl = MACHINES[machine]
     file = folder / name / (custom if kind == "all-reduce" else nccl)
-    rows = duckdb.sql(
-        f"SELECT message_size, latency / 1e3 FROM '{file}' WHERE {KINDS[kind].format(n=devices)} ORDER BY message_size"
-    ).fetchall()
+    asked = KINDS[kind].format(n=devices)
+    with duckdb.connect() as base:
+        rows = base.execute(
+            f"SELECT message_size, latency / 1e3 FROM '{file}' WHERE {asked} ORDER BY message_size"
+        ).fetchall()
     return [(int(size), float(seconds)) for size, seconds in rows]
 
 

@@ -140,7 +140,7 @@ def measure(url: str, kind: type, users: int, seconds: float, number: int) -> di
 
 
 def main(users: int = 128, seconds: float = 8.0, rounds: int = 3) -> int:
-    kinds = {"none": NoBook, "child": ChildBook, "thread": ThreadBook}
+    kinds: dict[str, type] = {"none": NoBook, "child": ChildBook, "thread": ThreadBook}
     found: dict[str, list[dict[str, float]]] = {name: [] for name in kinds}
     plan = Plan(max_batch=users, prefill_overhead_s=1e-3, prefill_per_token_s=0.0, decode_overhead_s=20e-3)
     with SimulatedServer(plan) as server:
@@ -150,8 +150,8 @@ def main(users: int = 128, seconds: float = 8.0, rounds: int = 3) -> int:
     names = list(found["none"][0])
     print("| rows | " + " | ".join(names) + " |")
     medians = {kind: {n: statistics.median(one[n] for one in seen) for n in names} for kind, seen in found.items()}
-    for kind, values in medians.items():
-        print(f"| {kind} | " + " | ".join(f"{value:.3g}" for value in values.values()) + " |")
+    for name, values in medians.items():
+        print(f"| {name} | " + " | ".join(f"{value:.3g}" for value in values.values()) + " |")
     added = medians["child"]["cpu"] - medians["none"]["cpu"]
     print(f"added to this process by the child's way: {added:.2%} of a core")
     return added > MOST_ADDED

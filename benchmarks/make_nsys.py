@@ -83,7 +83,7 @@ CREATE TABLE NVTX_EVENTS (start INTEGER NOT NULL, end INTEGER, eventType INTEGER
 class Step(NamedTuple):
     """One step: when its CPU band and its first kernel start, and what it is."""
 
-    index: int
+    number: int
     cpu: int
     gpu: int
     kernel: int
@@ -103,13 +103,13 @@ def steps(count: int) -> Iterator[Step]:
 
 def correlation(step: Step, kernel: int) -> int:
     """Of a kernel's launch: a graph has one for all of its kernels."""
-    return step.index * 1000 + 1 + (0 if step.graph else kernel)
+    return step.number * 1000 + 1 + (0 if step.graph else kernel)
 
 
 def kernels(step: Step) -> Iterator[tuple[int | None, ...]]:
     for k in range(KERNELS_PER_STEP):
         start = step.gpu + k * (step.kernel + 900)
-        length = step.kernel - 400 + (k * 37 + step.index * 11) % 800
+        length = step.kernel - 400 + (k * 37 + step.number * 11) % 800
         name, node = k % len(KERNELS), NODE + k + 1 if step.graph else None
         yield (
             *(start, start + length, 0, 1, 0, 7, correlation(step, k), PID, name, STRINGS // 2 + name, name, 1, 1, 96),
@@ -124,7 +124,7 @@ def kernels(step: Step) -> Iterator[tuple[int | None, ...]]:
                 49_152,
                 0,
                 250_871_808,
-                step.index * 1000 + k,
+                step.number * 1000 + k,
                 65_536,
                 node,
             ),
@@ -137,20 +137,20 @@ def launches(step: Step) -> Iterator[tuple[int | None, ...]]:
         start = step.cpu + 40_000 + k * 6_000
         yield start, start + 4_000, 0, TID, correlation(step, k), 16 + step.graph, 0, None
     start = step.cpu + 2_800_000
-    yield start, start + 9_000, 0, TID, step.index * 1000 + 990, 18, 0, None
-    yield start + 10_000, start + 90_000, 0, TID, step.index * 1000 + 991, 19, 0, None
+    yield start, start + 9_000, 0, TID, step.number * 1000 + 990, 18, 0, None
+    yield start + 10_000, start + 90_000, 0, TID, step.number * 1000 + 991, 19, 0, None
 
 
 def system_calls(step: Step) -> Iterator[tuple[int | None, ...]]:
     """Of other threads: rows that a reader has no use for, as in every recording with --trace=osrt, the default."""
     for k in range(920):
         start = step.cpu + k * 3_000
-        yield start, start + 2_000, 27, TID + 1 + k % 4, 19, 0, 0, step.index * 1000 + k, None
+        yield start, start + 2_000, 27, TID + 1 + k % 4, 19, 0, 0, step.number * 1000 + k, None
 
 
 def copies(step: Step) -> Iterator[tuple[int, ...]]:
     start = step.gpu + KERNELS_PER_STEP * (step.kernel + 900)
-    yield start, start + 2_000, 0, 1, 0, 7, step.index * 1000 + 990, PID, 128, 2
+    yield start, start + 2_000, 0, 1, 0, 7, step.number * 1000 + 990, PID, 128, 2
 
 
 def ranges(step: Step) -> Iterator[tuple[int | str | None, ...]]:
@@ -161,7 +161,7 @@ def ranges(step: Step) -> Iterator[tuple[int | str | None, ...]]:
     yield step.cpu + 5_000, end - 5_000, 59, None, None, None, label, TID, None, None, 0, *none[1:]
     for op in range(2018):
         start = step.cpu + 20_000 + op * 1_300
-        text = f"{OPERATORS[op % len(OPERATORS)]}, op_id = {step.index * 2018 + op}"
+        text = f"{OPERATORS[op % len(OPERATORS)]}, op_id = {step.number * 2018 + op}"
         yield start, start + 1_000, 59, None, None, None, text, TID, None, None, 0, *none[1:]
 
 

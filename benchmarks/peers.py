@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from types import ModuleType
 from typing import Any, NamedTuple
 
@@ -130,7 +130,7 @@ async def with_httptools(url: str, rounds: Rounds) -> list[list[Seen]]:
     return found
 
 
-Client = Callable[[str, Rounds], Awaitable[list[list[Seen]]]]
+Client = Callable[[str, Rounds], Coroutine[Any, Any, list[list[Seen]]]]
 PEERS: dict[str, tuple[str, Client]] = {
     "aiohttp": ("aiohttp", with_aiohttp),
     "httpx": ("httpx", with_httpx),

@@ -10,13 +10,16 @@ import numpy as np
 import numpy.typing as npt
 
 from phasewise.hardware import catalogue
-from phasewise.predict.efficiency import LONGEST_WALK, Array, Load
+from phasewise.predict.efficiency import Array, Load
 from phasewise.predict.priors import Prior
 from phasewise.predict.roofline import Roof
 from phasewise.record.quantity import assumed
 
 DATA = Path(__file__).parents[2].parent / "shared" / "data" / "measured"
 """Public measurements with their licences; not a part of this repository."""
+
+LONGEST_WALK = 2048.0
+"""Elements of a sum after which kernels split it over multiprocessors; the sums of a model's matmuls are longer."""
 
 Words = npt.NDArray[np.str_]
 

@@ -40,8 +40,12 @@ def graphs(step: Callable[[], Any]) -> Callable[[], Any]:
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
         step()
-    # The graph knows addresses only: what lies there is held by the step.
-    return lambda held=step: graph.replay()
+
+    def replay(held: Callable[[], Any] = step) -> None:
+        # The graph knows addresses only: what lies there is held by the step.
+        graph.replay()
+
+    return replay
 
 
 def timed(step: Callable[[], Any], point: Point, clock: Clock) -> tuple[float, ...]:

@@ -16,6 +16,8 @@ from plan import MODES
 
 from phasewise.units import show
 
+Point = dict[str, Any]
+
 _SEED = {
     "prefill": "32.5 ms of math, 4.79 ms of reading",
     "prefill_mfu": "the yardstick of prefill",
@@ -80,11 +82,13 @@ def _times(found: dict[str, Any]) -> Iterator[Row]:
     for key, length in (("attention_short", prompt), ("attention_long", longest)):
         floor = _floor(found, "prefill", length)
         shares = [fit and fit[2] * length**2 / (fit[0] + fit[1] * length + fit[2] * length**2) for fit in fits]
-        yield Row(key, f"attention's part of prefill at {length:,}", "1", floor and floor["attention_share"], *shares)
+        yield Row(
+            key, f"attention's part of prefill at {length:,}", "1", floor["attention_share"] if floor else None, *shares
+        )
     crossings = [fit[1] / fit[2] if fit and fit[2] > 0 else None for fit in fits]
     yield Row("crossover", "attention equals the rest at", "token", said["attention_crossover_tokens"], *crossings)
     request = [
-        None if None in (first, step) else (answer - 1) * step / (first + (answer - 1) * step)  # type: ignore[operator]
+        (answer - 1) * step / (first + (answer - 1) * step) if first and step else None
         for first, step in zip(_both(found, "prefill", prompt, 1), _both(found, "decode", prompt, 1), strict=True)
     ]
     yield Row(
@@ -110,7 +114,7 @@ def _batches(found: dict[str, Any]) -> Iterator[Row]:
 
     def gains(context: int) -> list[float | None]:
         return [
-            None if None in (one, many) else batch * one / many  # type: ignore[operator]
+            batch * one / many if one and many else None
             for one, many in zip(
                 _both(found, "decode", context, 1), _both(found, "decode", context, batch), strict=True
             )
@@ -121,7 +125,7 @@ def _batches(found: dict[str, Any]) -> Iterator[Row]:
     floor = batch * one["time_s"] / many["time_s"] if one and many else None
     yield Row("gain_short", f"the same at {short:,} tokens", "x", floor, *gains(short))
     ratios = [
-        None if None in (alone, together) else together / alone  # type: ignore[operator]
+        together / alone if alone and together else None
         for alone, together in zip(
             _both(found, "prefill", prompt, 1), _both(found, "prefill", prompt, prompts), strict=True
         )
@@ -153,23 +157,22 @@ def _profiles(found: dict[str, Any]) -> Iterator[Row]:
     yield Row("utilisation", "decode, utilisation by nvidia-smi", "1", None, None, None if busy is None else busy / 100)
 
 
-def _at(found: dict[str, Any], phase: str, tokens: int, batch: int, mode: str | None = None) -> dict[str, Any] | None:
+def _at(found: dict[str, Any], phase: str, tokens: int, batch: int, mode: str | None = None) -> Point | None:
     wanted = (phase, tokens, batch)
-    for one in found["points"]:
-        if (one["phase"], one["tokens"], one["batch"]) == wanted and mode in (None, one["mode"]):
-            return one  # type: ignore[no-any-return]
-    return None
+    points: list[Point] = found["points"]
+    there = [p for p in points if (p["phase"], p["tokens"], p["batch"]) == wanted and mode in (None, p["mode"])]
+    return there[0] if there else None
 
 
 def _both(found: dict[str, Any], phase: str, tokens: int, batch: int) -> list[float | None]:
     """Seconds, eager and with graphs."""
     points = [_at(found, phase, tokens, batch, mode) for mode in MODES]
-    return [point and point["seconds"]["value"] for point in points]
+    return [point["seconds"]["value"] if point else None for point in points]
 
 
-def _floor(found: dict[str, Any], phase: str, tokens: int, batch: int = 1) -> dict[str, Any] | None:
+def _floor(found: dict[str, Any], phase: str, tokens: int, batch: int = 1) -> Point | None:
     point = _at(found, phase, tokens, batch)
-    return point and next(iter(point["predicted"].values()))
+    return next(iter(point["predicted"].values())) if point else None
 
 
 def _fit(found: dict[str, Any], mode: str) -> tuple[float, float, float] | None:
@@ -200,7 +203,7 @@ def _shown(value: float | None, unit: str) -> str:
         return "–"
     if unit in ("x", ""):
         return f"{'×' if unit else ''}{value:,.1f}"
-    return show(value, unit)  # type: ignore[arg-type]
+    return show(value, unit)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 
 import pytest
@@ -209,6 +210,21 @@ def test_a_server_that_refuses_too_many_has_that_limit() -> None:
     found, _ = swept(5, batch=8, prompt=64, max_batch=3, max_queue=0)
     assert surface(found).limit == 3
     assert "refused" in surface(found).limit_by
+
+
+def test_prompts_of_text_that_differ_by_a_token_are_one_length(monkeypatch: pytest.MonkeyPatch) -> None:
+    with SimulatedServer(Plan(**PLANTED)) as server:  # type: ignore[arg-type]
+        engine = openai.connect(server.url)
+        drawn, about = engine.prompt, itertools.cycle((-1, 0, 0, 1, 2))
+        monkeypatch.setattr(engine, "prompt", lambda tokens: drawn(tokens + next(about)))
+        run = Sweep(engine, budget_s=6, max_batch=8, max_prompt=300)
+        run.run()
+        engine.close()
+    found = surface(run.swept())
+    assert len({cell.prompt_tokens for cell in found.cells}) == len(
+        {round(cell.prompt_tokens, -1) for cell in found.cells}
+    )
+    assert {gain.batch for gain in found.gains} >= {2, 4, 8}
 
 
 def test_the_budget_holds() -> None:

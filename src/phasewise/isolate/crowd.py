@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import statistics
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -147,8 +149,8 @@ class Crowd:
         self._budget, self._tokens_left = budget_s, max_tokens
         self._progress = progress
         self._asked: dict[int, tuple[int, int]] = {}
-        self._scheduled: set[int] = set()
-        self._slips: list[float] = []
+        self._arriving: set[int] = set()
+        self._arrivals: list[tuple[float, float]] = []
         self._count = 0
         self._book = book
         if book is not None:
@@ -191,14 +193,17 @@ class Crowd:
             spent = 1 - self.left() / self._budget
             self._progress(Progress(doing, min(1.0, max(0.0, spent))))
 
-    def submit(self, prompt: int, answer: int, *, due: float = 0.0) -> int:
-        """Send a new prompt of ``prompt`` tokens at ``due`` (``perf_counter`` seconds); returns its key."""
+    def submit(self, prompt: int, answer: int, *, due: float = 0.0, arrival: bool = False) -> int:
+        """Send a new prompt of ``prompt`` tokens at ``due`` (``perf_counter`` seconds) or soon after; returns its key.
+
+        With ``arrival`` it is one of many at random moments, which must not be much later: see `watched`.
+        """
         self._count += 1
         drawn = self.engine.prompt(prompt)
         self._asked[self._count] = drawn.tokens, answer
         self._tokens_left -= drawn.tokens + answer
-        if due:
-            self._scheduled.add(self._count)
+        if arrival:
+            self._arriving.add(self._count)
         self._loop.submit(self.engine.order(self._count, drawn, answer, due=due))
         return self._count
 
@@ -257,8 +262,13 @@ class Crowd:
             self._look_idle()
 
     def watched(self) -> Watched:
-        """What the client did meanwhile, and how late it sent what was to be sent at a certain time."""
-        return Watched(self._loop.watch.lateness(), tuple(self._slips))
+        """What the client did meanwhile, and how late it sent the requests that were to arrive at random."""
+        return Watched(self._loop.watch.lateness(), tuple(slip for _, slip in self._arrivals))
+
+    def between(self) -> float:
+        """Seconds from one of these arrivals to the next as planned, the median; 0 without any."""
+        moments = sorted(due for due, _ in self._arrivals)
+        return statistics.median(b - a for a, b in itertools.pairwise(moments)) if len(moments) > 1 else 0.0
 
     def tokens(self) -> tuple[int, int]:
         """Tokens sent and received so far."""
@@ -269,8 +279,8 @@ class Crowd:
 
     def _kept(self, exchange: Exchange) -> Stream:
         stream = Stream(exchange, *self._asked.pop(exchange.key))
-        if exchange.key in self._scheduled and exchange.sent_at:
-            self._slips.append(exchange.slip)
+        if exchange.key in self._arriving and exchange.sent_at:
+            self._arrivals.append((exchange.due, exchange.slip))
         self._row(stream)
         if exchange.error:
             self.failures.append(exchange.error)

@@ -188,7 +188,7 @@ class MixRun:
         until_then = at + span
         prompts: list[int] = []
         while at < until_then and len(prompts) < MOST_PROMPTS:
-            prompts.append(self._crowd.submit(tokens, 1, due=at))
+            prompts.append(self._crowd.submit(tokens, 1, due=at, arrival=True))
             at += self._random.expovariate(LOAD / service)
         answered = self._crowd.wait([*keys, *prompts])
         decodes = [stream for stream in answered if stream.exchange.key in keys]

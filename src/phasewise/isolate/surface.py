@@ -65,7 +65,7 @@ class SurfaceRun:
         self._longer = [tokens for tokens in LONGER if tokens <= min(longest, room - LEAST_STEPS - plan.MARGIN)]
         self._batches = list(batches)
         self._windows: dict[tuple[int, int], list[Held]] = {}
-        self._prompt_tokens: dict[tuple[int, int], int] = {}
+        self._counted: dict[int, list[int]] = {}
         self._chunks = self._tokens = 0.0
         self._unstreamed = False
         self.limit, self.limit_by = limit, "stated by the server" if limit else ""
@@ -132,7 +132,7 @@ class SurfaceRun:
         )
         return Cell(
             batch=batch,
-            prompt_tokens=self._prompt_tokens[key],
+            prompt_tokens=self._prompt_tokens(key[1]),
             context=statistics.fmean(one.context for one in good or windows),
             step=step,
             throughput=_rate(step, batch) if step else None,
@@ -150,12 +150,16 @@ class SurfaceRun:
         ran = [b * one.context for (b, _), windows in self._windows.items() for one in _kept(windows) if one.step]
         full = [one.full for windows in self._windows.values() for one in windows if one.preempted]
         full += [
-            (one.together + 1) * self._prompt_tokens[batch, prompt]
+            (one.together + 1) * self._prompt_tokens(prompt)
             for (batch, prompt), windows in self._windows.items()
             for one in windows
             if one.together < batch and prompt != self._short
         ]
         return Room(held=round(max(ran, default=0)), full=min(full)) if full else None
+
+    def _prompt_tokens(self, asked: int) -> int:
+        """As the server counted them: text makes a few more or fewer, and one figure serves all batches."""
+        return round(statistics.median(self._counted[asked]))
 
     def _left(self) -> float:
         return self._crowd.left() - self._until
@@ -232,7 +236,7 @@ class SurfaceRun:
             self._unstreamed = all(stream.whole for stream in streams)
             return None
         seen = held(streams, self._crowd.looks, batch)
-        self._prompt_tokens[batch, prompt] = round(statistics.median(stream.prompt_tokens for stream in streams))
+        self._counted.setdefault(prompt, []).extend(stream.prompt_tokens for stream in streams)
         self._chunks += sum(int(stream.exchange.arrivals.are_tokens.sum()) for stream in streams)
         self._tokens += sum(stream.exchange.completion_tokens or stream.asked for stream in streams)
         if seen.step:

@@ -37,14 +37,15 @@ class Evidence(NamedTuple):
     failures: tuple[str, ...]
     broken_off: int
     client: Watched
+    between_s: float = 0.0
 
     @classmethod
     def of(cls, crowd: Crowd, cells: Sequence[Cell]) -> Evidence:
         """The evidence that ``crowd`` has gathered so far; of the counters: prompt and answer tokens, requests."""
         idle = [(a.prompt_tokens, a.output_tokens, (a.running or 0) + (a.waiting or 0)) for a in crowd.idle]
-        return cls(
-            tuple(crowd.streams), tuple(cells), tuple(idle), tuple(crowd.failures), crowd.broken_off, crowd.watched()
-        )
+        streams, failures = tuple(crowd.streams), tuple(crowd.failures)
+        client, between = crowd.watched(), crowd.between()
+        return cls(streams, tuple(cells), tuple(idle), failures, crowd.broken_off, client, between)
 
     @property
     def answers(self) -> list[Stream]:
@@ -192,8 +193,8 @@ def _errors(evidence: Evidence) -> Check:
 def _client(evidence: Evidence) -> Check:
     stamped = any(s.exchange.stamped for s in evidence.streams)
     by = "the kernel's own stamps" if stamped else "its own clock, as no kernel stamps were to be had"
-    waits = [s.exchange.ttft for s in evidence.streams]
-    found = verdict([evidence.client], pace_s=statistics.median(waits) if waits else 0.0)
+    # The figures count from when a prompt was sent: one that is late makes other gaps between them, and no more.
+    found = verdict([evidence.client], pace_s=evidence.between_s)
     return msgspec.structs.replace(found, detail=f"{found.detail}; times are by {by}")
 
 
