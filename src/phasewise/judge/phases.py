@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import Literal
+
 from phasewise.judge import curve, notes, shares, utilisation
 from phasewise.judge.case import Case, decode_step, prefill_step, within
 from phasewise.judge.shares import Parts
 from phasewise.predict.roofline import ridge_tokens
-from phasewise.record.judgement import PhaseVerdict
+from phasewise.record.judgement import CurvePoint, PhaseVerdict, Utilisation
 from phasewise.record.observation import Check, Phase
 from phasewise.record.quantity import Quantity, predicted
 from phasewise.units import show
@@ -37,23 +40,17 @@ def prefill(case: Case) -> PhaseVerdict | None:
         said.append(
             f"taken apart at {at:,.0f} tokens, the measured length nearest to the stated {case.asks[0].prompt:,}"
         )
-    headline = utilisation.first(found, "mbu" if below else "mfu")
-    said += [*notes.at_ceiling(headline, "mbu" if below else "mfu"), *notes.of_prefill(case.observation.probes)]
-    return PhaseVerdict(
-        phase="prefill",
+    return _verdict(
+        case,
+        "prefill",
         yardstick="mbu" if below else "mfu",
-        headline=headline,
-        why_null="" if case.ground else case.why_null,
-        at_tokens=at,
+        at=at,
         step=step,
-        floor=_floor(parts),
-        bound=parts.bound if parts else "unknown",
-        rival=parts.rival if parts else None,
-        shares=parts.shares() if parts else (),
-        utilisations=found,
-        curve=curve.of_prefill(case, seen),
-        notes=(*said, *_close(parts)),
-        believed=believed(case.observation.checks, "prefill"),
+        parts=parts,
+        found=found,
+        along=curve.of_prefill(case, seen),
+        said=said,
+        probed=notes.of_prefill(case.observation.probes),
     )
 
 
@@ -77,13 +74,38 @@ def decode(case: Case) -> PhaseVerdict | None:
         said.append(f"{show(mfu.value, '1', 2)} MFU is normal for decode at batch 1: it waits for bytes, not for math")
     if at != ask.prompt + ask.answer / 2:
         said.append(f"taken apart at {at:,.0f} tokens, the measured context nearest to the middle of the answer")
-    headline = utilisation.first(found, "mfu" if by_math else "mbu")
-    said += notes.at_ceiling(headline, "mfu" if by_math else "mbu")
-    said += notes.steep(*case.ground, seen) if case.ground else ()
-    said += notes.of_decode(case.observation.probes)
-    return PhaseVerdict(
-        phase="decode",
+    return _verdict(
+        case,
+        "decode",
         yardstick="mfu" if by_math else "mbu",
+        at=at,
+        step=step,
+        parts=parts,
+        found=found,
+        along=curve.of_decode(case, seen),
+        said=said,
+        probed=(*(notes.steep(*case.ground, seen) if case.ground else ()), *notes.of_decode(case.observation.probes)),
+    )
+
+
+def _verdict(
+    case: Case,
+    phase: Phase,
+    *,
+    yardstick: Literal["mfu", "mbu"],
+    at: float,
+    step: Quantity,
+    parts: Parts | None,
+    found: tuple[Utilisation, ...],
+    along: tuple[CurvePoint, ...],
+    said: Iterable[str],
+    probed: Iterable[str],
+) -> PhaseVerdict:
+    """What both phases are told by; ``said`` and ``probed`` stand before and after what the headline asks for."""
+    headline = utilisation.first(found, yardstick)
+    return PhaseVerdict(
+        phase=phase,
+        yardstick=yardstick,
         headline=headline,
         why_null="" if case.ground else case.why_null,
         at_tokens=at,
@@ -93,9 +115,9 @@ def decode(case: Case) -> PhaseVerdict | None:
         rival=parts.rival if parts else None,
         shares=parts.shares() if parts else (),
         utilisations=found,
-        curve=curve.of_decode(case, seen),
-        notes=(*said, *_close(parts)),
-        believed=believed(case.observation.checks, "decode"),
+        curve=along,
+        notes=(*said, *notes.at_ceiling(headline, yardstick), *probed, *_close(parts)),
+        believed=believed(case.observation.checks, phase),
     )
 
 
