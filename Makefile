@@ -4,7 +4,6 @@ VENV := .venv
 BIN := $(VENV)/bin
 ENGINES := .venv-engines
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
-TIMED := tests/engines tests/isolate
 export PIP_NO_INPUT := 1
 
 .PHONY: profile test check slow engines ray lock clean
@@ -16,8 +15,8 @@ profile: $(VENV)/run.stamp
 
 ## test: lint, types, import layers and the fast tests, on all cores but for those that hold times against the truth
 test: check
-	$(BIN)/python -m pytest -m "not slow" -rs -n auto $(TIMED:%=--ignore=%)
-	$(BIN)/python -m pytest -m "not slow" -rs $(TIMED)
+	$(BIN)/python -m pytest -m "not slow and not alone" -rs -n auto
+	$(BIN)/python -m pytest -m "not slow and alone" -rs
 
 check: $(VENV)/dev.stamp
 	$(BIN)/ruff check .
@@ -25,9 +24,10 @@ check: $(VENV)/dev.stamp
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 
-## slow: the tests that need minutes, a real engine or a browser (what .ci/run adds)
+## slow: the tests that need minutes, a real engine or a browser (what .ci/run adds), in the same two parts
 slow: $(VENV)/dev.stamp
-	$(BIN)/python -m pytest -m slow -rs
+	$(BIN)/python -m pytest -m "slow and not alone" -rs -n auto
+	$(BIN)/python -m pytest -m "slow and alone" -rs
 
 ## engines: the vLLM CPU engine, transformers serve and the bundled model in their format, for the slow tests (2.4 GB)
 engines: $(ENGINES)/engines.stamp

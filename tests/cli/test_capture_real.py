@@ -53,6 +53,7 @@ def believed(code: int, document: dict[str, Any]) -> None:
     assert {check["name"] for check in doubts} <= {"quiet"}, doubts
 
 
+@pytest.mark.alone
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_vllm(tmp_path: Path) -> None:
@@ -112,6 +113,7 @@ def test_vllm_without_a_profiler(tmp_path: Path) -> None:
     assert "--profiler-config" in done.err
 
 
+@pytest.mark.alone
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_transformers_in_process(tmp_path: Path) -> None:

@@ -75,6 +75,7 @@ def embedded(home: Path) -> dict[str, Any]:
 
 
 @pytest.mark.slow
+@pytest.mark.alone
 @pytest.mark.timeout(200)
 def test_the_embedded_engine_gives_both_phases_against_measured_ceilings(embedded: dict[str, Any]) -> None:
     assert embedded["status"] == "complete"
@@ -94,6 +95,7 @@ def test_the_embedded_engine_gives_both_phases_against_measured_ceilings(embedde
 
 
 @pytest.mark.slow
+@pytest.mark.alone
 @pytest.mark.timeout(300)
 def test_a_server_started_on_its_own_gives_the_same_figures(embedded: dict[str, Any], home: Path) -> None:
     with independent_server() as url:
@@ -114,6 +116,7 @@ def test_a_server_started_on_its_own_gives_the_same_figures(embedded: dict[str, 
 
 
 @pytest.mark.slow
+@pytest.mark.alone
 @pytest.mark.timeout(200)
 def test_a_wrong_model_is_contradicted_by_what_the_server_reports(home: Path) -> None:
     with independent_server() as url:
@@ -124,9 +127,10 @@ def test_a_wrong_model_is_contradicted_by_what_the_server_reports(home: Path) ->
 
 
 @pytest.mark.slow
+@pytest.mark.alone
 @pytest.mark.timeout(400)
 def test_a_sweep_of_the_embedded_engine_to_batch_8_agrees_with_its_own_timings(home: Path) -> None:
-    flags = ("--threads", "1", "--max-batch", "8", "--max-prompt", "256", "--budget", "150s", "--itl", "200ms")
+    flags = ("--threads", "1", "--max-batch", "8", "--max-prompt", "256", "--budget", "75s", "--itl", "200ms")
     done = phasewise("sweep", *flags, "--json", cwd=home, timeout=350)
     assert done.code == 0, done.err
     found = done.document

@@ -18,7 +18,7 @@ from cli_run import COMMAND, environment, phasewise
 
 from phasewise.engines.simulated import Plan, SimulatedServer
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.alone]
 
 FAST = Plan(prefill_overhead_s=4e-3, prefill_per_token_s=1e-6, decode_overhead_s=5e-3, max_context=4096)
 

@@ -99,6 +99,7 @@ def test_ctrl_c_keeps_what_was_measured(tmp_path: Path) -> None:
     assert (saved(tmp_path) / "run.json").exists()
 
 
+@pytest.mark.alone
 @pytest.mark.slow
 def test_a_server_that_dies_leaves_a_partial_run(tmp_path: Path) -> None:
     with SimulatedServer(FAST) as server:

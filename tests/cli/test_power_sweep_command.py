@@ -93,6 +93,7 @@ def one_sentence(done: subprocess.CompletedProcess[str]) -> str:
     return done.stderr
 
 
+@pytest.mark.alone
 @pytest.mark.slow
 def test_the_planted_truth_comes_back(bench: Bench, url: str) -> None:
     """Prefill follows the clock and would draw 600 W, decode does not and would draw 280 W: at 300 W only prefill can
@@ -131,6 +132,7 @@ def test_the_planted_truth_comes_back(bench: Bench, url: str) -> None:
     assert json.loads(again.stdout)["slopes"]["prefill"]["follows"] == "clock"
 
 
+@pytest.mark.alone
 @pytest.mark.slow
 def test_the_h200_decode_that_never_meets_a_cap(bench: Bench, url: str) -> None:
     """Ma et al., arXiv 2605.11999 (notes/papers.md): decode draws 137 to 300 W of 700 W and no cap triggers. The series
@@ -149,6 +151,7 @@ def test_the_h200_decode_that_never_meets_a_cap(bench: Bench, url: str) -> None:
     assert told["slopes"]["decode"]["follows"] == "too little spread"
 
 
+@pytest.mark.alone
 @pytest.mark.slow
 def test_heat_that_masquerades_as_the_cap(bench: Bench, url: str) -> None:
     hot = [{"t": 0, "power_w": 250, "sm_mhz": 1200, "reasons": 0x40}]

@@ -77,14 +77,18 @@ def answers(port: int) -> bool:
 
 def profiled(url: str, home: Path, *more: str, model: str, budget: str = "45") -> dict[str, Any]:
     command = ["profile", url, "--model", model, "--on", "this", "--budget", budget, "--timeout", "300", "--json"]
-    done = phasewise(*command, *more, cwd=home, timeout=400)
-    assert sound(done), (done.code, done.err, done.out[-3000:])
+    return believed(*command, *more, cwd=home)
+
+
+def believed(*command: str, cwd: Path) -> dict[str, Any]:
+    """A run that nothing but a busy machine makes doubtful; one that is withheld is run again, as it says, once."""
+    for _ in range(2):
+        done = phasewise(*command, cwd=cwd, timeout=400)
+        if done.code == 0 or accepted(done):
+            break
+    else:
+        pytest.fail(f"exit code {done.code}: {done.err[-500:]} {doubted(done) if done.code == 3 else ''}")
     return done.document
-
-
-def sound(done: Done) -> bool:
-    """A run that nothing but a busy machine, or the engine's own way of ending answers, makes doubtful."""
-    return done.code == 0 or accepted(done)
 
 
 def doubted(done: Done) -> list[Any]:
@@ -126,9 +130,7 @@ def agreeing(document: dict[str, Any], who: str) -> None:
 def swept(url: str, home: Path, *more: str, model: str, budget: str = "45") -> dict[str, Any]:
     """A sweep up to batch 8."""
     command = ["sweep", url, "--model", model, "--on", "this", "--budget", budget, "--timeout", "300", "--json"]
-    done = phasewise(*command, "--max-batch", "8", "--max-prompt", "512", *more, cwd=home, timeout=300)
-    assert sound(done), (done.code, done.err[-500:], doubted(done))
-    return done.document
+    return believed(*command, "--max-batch", "8", "--max-prompt", "512", *more, cwd=home)
 
 
 def held(document: dict[str, Any]) -> None:
@@ -156,6 +158,7 @@ def histograms(url: str) -> dict[str, tuple[float, float]]:
 
 
 @pytest.mark.slow
+@pytest.mark.alone
 @pytest.mark.timeout(500)
 def test_llama_cpp(home: Path) -> None:
     with independent_server() as url:
@@ -167,6 +170,7 @@ def test_llama_cpp(home: Path) -> None:
 
 @needs_engines
 @pytest.mark.slow
+@pytest.mark.alone
 @pytest.mark.timeout(900)
 def test_vllm(home: Path) -> None:
     port = free_port()
@@ -192,9 +196,8 @@ def test_vllm(home: Path) -> None:
     assert any("running and 0 waiting" in one for one in proofs)
     assert check(sweep, "server_timings", "decode")["status"] == "passed"
     # All that it measured, the mix too, against what the server counted: means over the same tokens and prompts.
-    (run,) = (home / "vllm").iterdir()
     ours = f"""SELECT sum(last_token_s - sent_s - ttft_s), sum(completion_tokens - 1), sum(ttft_s), count(*)
-        FROM '{run}/requests.parquet' WHERE error IS NULL"""
+        FROM '{home}/vllm/*/requests.parquet' WHERE error IS NULL"""
     seconds, steps, waited, prompts = duckdb.sql(ours).fetchall()[0]
     itl, ttft = (
         [now - then for now, then in zip(after[name], before[name], strict=True)]
@@ -220,6 +223,7 @@ def transformers_serve(home: Path, *more: str) -> Iterator[str]:
 
 @needs_engines
 @pytest.mark.slow
+@pytest.mark.alone
 @pytest.mark.timeout(600)
 def test_transformers_serve(home: Path) -> None:
     with transformers_serve(home) as url:
@@ -234,6 +238,7 @@ def test_transformers_serve(home: Path) -> None:
 
 @needs_engines
 @pytest.mark.slow
+@pytest.mark.alone
 @pytest.mark.timeout(600)
 def test_transformers_serve_in_batches(home: Path) -> None:
     """With continuous batching; it publishes no counters and no times, and the report says so."""

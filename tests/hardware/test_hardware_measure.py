@@ -218,6 +218,7 @@ def test_the_real_program_reports_every_round(task: str, quantities: set[str]) -
     assert all(one.rate > 0 and one.cpu_share > 0 for one in heard)
 
 
+@pytest.mark.alone
 @pytest.mark.slow
 def test_the_real_thing_agrees_with_a_stopwatch() -> None:
     """An oracle with other calls: float32 matmuls of 1,024 rows, and memory copied by ``bytes``."""

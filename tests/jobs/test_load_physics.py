@@ -15,7 +15,7 @@ from phasewise.jobs.load import Finished, Options, Prepared, load
 from phasewise.jobs.workload import Sending
 from phasewise.record.load import Limits, Load
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.alone]
 
 SERVICE = 20e-3
 QUEUE = Plan(max_batch=1, prefill_overhead_s=SERVICE, prefill_per_token_s=0.0)
@@ -61,7 +61,6 @@ def test_an_overloaded_server_is_not_steady_and_breaks_ttft_first(tmp_path: Path
     assert found.rates.requests.value == pytest.approx(1 / SERVICE, rel=0.1)
 
 
-@pytest.mark.slow
 def test_the_highest_rate_of_a_single_server(tmp_path: Path) -> None:
     # Constant arrivals at 20 ms of service: no queue below 50 a second, one that grows by 5% of the time at 52.5.
     with SimulatedServer(QUEUE) as server:

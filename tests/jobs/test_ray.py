@@ -28,6 +28,7 @@ COUNT, APART_S = 300, 0.04
 
 pytestmark = [
     pytest.mark.slow,
+    pytest.mark.alone,
     pytest.mark.timeout(400),
     pytest.mark.skipif(not PYTHON, reason="skipped: no Ray here, see `make ray`"),
 ]

@@ -35,6 +35,7 @@ def test_smollm2(told: dict[str, str], name: str) -> None:
     assert told[name] == "", told[name]
 
 
+@pytest.mark.alone
 def test_marks_cost_under_a_hundredth_of_a_step(tmp_path: Path) -> None:
     """Medians of costs and steps taken in turns in one process, so that a busy machine slows both."""
     told = output(tmp_path, str(ROOT / "benchmarks/mark.py"), "--model", smollm2(), "--seconds", "20")
