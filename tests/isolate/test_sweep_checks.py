@@ -17,11 +17,11 @@ def client(slips: tuple[float, ...], between_s: float) -> Check:
     return found
 
 
-@pytest.mark.parametrize(("between_s", "status"), [(0.5, "passed"), (0.2, "failed"), (0.0, "failed")])
+@pytest.mark.parametrize(("between_s", "status"), [(0.05, "passed"), (0.02, "failed"), (0.0, "failed")])
 def test_a_late_arrival_is_held_against_the_gap_between_arrivals(between_s: float, status: str) -> None:
-    """Of ten, two are 30 ms late: a tenth of 0.5 s is 50 ms, of 0.2 s 20 ms; never less than 10 ms."""
+    """Of ten, two are 30 ms late; without a gap 10 ms are allowed."""
     assert client((0.0,) * 8 + (0.03, 0.03), between_s).status == status
 
 
 def test_one_late_arrival_is_none() -> None:
-    assert client((0.0,) * 9 + (0.03,), 0.1).status == "passed"
+    assert client((0.0,) * 9 + (0.3,), 0.1).status == "passed"

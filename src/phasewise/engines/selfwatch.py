@@ -158,16 +158,17 @@ class Watched(NamedTuple):
     name: str = "it"
 
 
-def verdict(clients: Sequence[Watched], *, pace_s: float = 0.0) -> Check:
+def verdict(clients: Sequence[Watched], *, pace_s: float = 0.0, part: float = MOST_SLIP) -> Check:
     """Whether the clients kept up: past a bound one was the bottleneck, and nothing may be said of the server.
 
     Args:
         clients: all that measured together; one that did not keep up is enough.
         pace_s: the time that a late request should be small against, such as the median TTFT.
+        part: of it by which a request may be late.
     """
     if not any(one.lateness.reads or one.lateness.refused for one in clients):
         return Check(name="client", phase="run", status="not_checked", detail="the client read nothing")
-    faults = [fault for one in clients for fault in _faults(one, max(MOST_SLIP_S, MOST_SLIP * pace_s))]
+    faults = [fault for one in clients for fault in _faults(one, max(MOST_SLIP_S, part * pace_s))]
     if faults:
         others = f" and {len(faults) - MOST_NAMED} more" if len(faults) > MOST_NAMED else ""
         text = f"the client was the bottleneck: {', '.join(faults[:MOST_NAMED])}{others}; {_cure(clients)}"
