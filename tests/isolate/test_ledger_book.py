@@ -22,7 +22,7 @@ from phasewise.isolate.ledger import book as books
 from phasewise.isolate.ledger import table
 from phasewise.isolate.ledger.book import Book
 from phasewise.isolate.ledger.parts import Parts
-from phasewise.isolate.ledger.schema import WARMUP, Asked, Frame, chunks, row
+from phasewise.isolate.ledger.schema import TABLES, WARMUP, Asked, Frame, chunks, row
 from writers import wait_for_end
 
 
@@ -73,7 +73,7 @@ def test_one_that_is_killed_too_often_is_told(tmp_path: Path, monkeypatch: pytes
     for _ in range(2):
         child = book._child
         kill(book)
-        while book._child is child and not book._why:
+        while book._child is child and not book.why:
             time.sleep(0.01)
             book.push()
     add(book, 2)
@@ -183,11 +183,11 @@ def test_columns_are_of_the_schema(tmp_path: Path) -> None:
     table.merge(tmp_path)
     import duckdb
 
-    for name, types in table.TABLES.items():
+    for name, types in TABLES.items():
         with duckdb.connect() as connection:
             described = connection.sql(f"DESCRIBE SELECT * FROM '{tmp_path}/{name}.parquet'").fetchall()
         assert {column: kind for column, kind, *_ in described} == types
-    assert set(table.TABLES["requests"]) == {field.name for field in msgspec.structs.fields(type(book_row()))}
+    assert set(TABLES["requests"]) == {field.name for field in msgspec.structs.fields(type(book_row()))}
 
 
 def book_row() -> msgspec.Struct:

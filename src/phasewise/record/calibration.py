@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 
 from phasewise.errors import InputError, UsageError
+from phasewise.record.disk import whole
 from phasewise.record.observation import Phase
 from phasewise.record.quantity import Quantity
 
@@ -177,9 +178,8 @@ def save(calibration: Calibration) -> Path:
     file = folder() / f"{check_name(calibration.name)}.json"
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        partial = file.with_suffix(f".{os.getpid()}.partial")
-        partial.write_bytes(msgspec.json.format(msgspec.json.encode(calibration), indent=1))
-        partial.replace(file)
+        with whole(file) as partial:
+            partial.write_bytes(msgspec.json.format(msgspec.json.encode(calibration), indent=1))
     except OSError as error:
         hint = "set XDG_CONFIG_HOME to a folder that can"
         raise InputError(f"{file} cannot be written ({error.strerror}): {hint}.") from None

@@ -16,6 +16,7 @@ import msgspec
 from phasewise.errors import InputError
 from phasewise.record.calibration import Calibrated
 from phasewise.record.capture import Capture
+from phasewise.record.disk import whole
 from phasewise.record.envelope import Envelope
 from phasewise.record.judgement import Judgement
 from phasewise.record.load import Load
@@ -124,15 +125,8 @@ def save(run: Run, folder: Path) -> None:
     Raises:
         OSError: it cannot be written.
     """
-    content = msgspec.json.format(msgspec.json.encode(run), indent=1)
-    partial = folder / "run.json.partial"
-    try:
-        partial.write_bytes(content)
-        partial.replace(folder / "run.json")
-    except OSError:
-        with suppress(OSError):
-            partial.unlink()
-        raise
+    with whole(folder / "run.json") as partial:
+        partial.write_bytes(msgspec.json.format(msgspec.json.encode(run), indent=1))
 
 
 def load(path: Path) -> Run:
