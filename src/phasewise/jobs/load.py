@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -26,13 +25,13 @@ from phasewise.isolate.workload.worker import Done, Worker
 from phasewise.jobs.begun import REQUESTS, UNTOLD, kept_apart
 from phasewise.jobs.crew import crew, served
 from phasewise.jobs.envelope import envelope, identity
+from phasewise.jobs.load_ending import ending
 from phasewise.jobs.load_power import of_trial
 from phasewise.jobs.sampled import ROWS, Beside
 from phasewise.jobs.saved import why_not
 from phasewise.jobs.stopping import Stop, stopping
 from phasewise.jobs.target import Connection, known, open_server
 from phasewise.jobs.workload import Progress, Sending, Workload
-from phasewise.record import crew as record
 from phasewise.record.envelope import Status
 from phasewise.record.load import Limits, Load, LoadPlan, Trial
 from phasewise.record.power import Power
@@ -41,8 +40,6 @@ from phasewise.record.target import Target
 
 LEAD_S = 0.05
 """From all being ready to the start."""
-
-_NO_ROWS = "the sending ended when rows could not be written any more"
 
 _MEASURED = f"trial <> {WARMUP} AND NOT starts_with(coalesce(error, ''), '{ENDED_BY_US}')"
 """Requests that a figure may be of, in SQL."""
@@ -266,7 +263,7 @@ class _Run:
 
     def finish(self, found: Load, done: Sequence[Done]) -> Finished:
         """Save the run and say how it ended."""
-        status, reason, code = self._ending(found, done)
+        status, reason, code = ending(found, done, self.stop.by, self.no_rows, self.gave_out, self.power)
         run = self._record(found, status, reason)
         saved = {
             "run.json": why_not(lambda: save(run, self.folder)),
@@ -348,13 +345,11 @@ class _Run:
             used[:] = used[0] + len(plan), used[1] + sum(plan.tokens), used[2] + plan.seconds
             found = self._figures(done, number)
             seen[number] = found, done
-            if self.no_rows:
-                self.gave_out = f"{_NO_ROWS} ({self.no_rows})"
-            elif found.goodput is None:
+            if found.goodput is None:
                 self.gave_out = f"no request of a trial at {rate:.3g} requests a second was answered"
             elif self.crew is not None and self.crew.lost:
                 self.gave_out = f"a worker was lost in the trial at {rate:.3g} requests a second"
-            if found.goodput is None or self.gave_out or self.stop():
+            if found.goodput is None or self.gave_out or self.no_rows or self.stop():
                 return None
             return Trial(
                 number=number,
@@ -381,32 +376,3 @@ class _Run:
             load=found,
             power=self.power,
         )
-
-    def _ending(self, found: Load, done: Sequence[Done]) -> tuple[Status, str, int]:
-        """Status, reason and exit code."""
-        if self.stop.by == signal.SIGTERM:
-            return "interrupted", "ended by SIGTERM", 143
-        if self.stop():
-            return "interrupted", "interrupted by Ctrl-C", 130
-        if self.no_rows:
-            return "partial", f"{_NO_ROWS} ({self.no_rows})", 3
-        if found.window is None:
-            why = [one.why for one in done if one.why]
-            return "partial", why[0] if why else found.missing.get("window", "nothing was measured"), 3
-        if self.gave_out:
-            return "partial", self.gave_out, 3
-        if short := _short(found.crew, done):
-            return "partial", short, 3
-        if found.client is not None and not found.client.believed:
-            return "complete", "", 3
-        if self.power is not None and any(check.voids and check.status == "failed" for check in self.power.checks):
-            return "complete", "", 3
-        breaks = found.found is None and found.goodput is not None and found.goodput.holds == "breaks"
-        return "complete", "", 1 if breaks else 0
-
-
-def _short(crew: record.Crew | None, done: Sequence[Done]) -> str:
-    """Which worker did not send what it should have, in words; empty when all did."""
-    lost = [f"worker {one.worker} was lost" for one in crew.lost] if crew else []
-    name = "worker {}: " if crew else ""
-    return ", ".join(lost + [f"{name.format(one.worker)}{one.why}" for one in done if one.ending == "failing"])

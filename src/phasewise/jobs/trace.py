@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -85,18 +86,25 @@ def trace(options: Options, progress: Progress) -> Finished:
     with claimed(identity(name or "trace"), options.out) as folder:
         try:
             seen = read_steps(options, progress)
-            if options.annotate:
-                annotate.annotate(
-                    options.annotate, options.inputs, seen.trace, seen.split, progress, force=options.force
-                )
+            unsaved = _annotated(options, seen, progress)
         except KeyboardInterrupt as stop:
             raise Interrupted("Interrupted: nothing was saved.", stop) from None
         try:
             run = judged(seen, subject, options, started, folder.name)
-            unsaved = {"run.json": why_not(lambda: save(run, folder))}
+            unsaved["run.json"] = why_not(lambda: save(run, folder))
         except KeyboardInterrupt as stop:
-            raise Interrupted(interrupted(folder, options.annotate), stop) from None
+            written = options.annotate if not any(unsaved.values()) else None
+            raise Interrupted(interrupted(folder, written), stop) from None
     return Finished(run, folder, _exit_code(run), {name: why for name, why in unsaved.items() if why})
+
+
+def _annotated(options: Options, seen: Seen, progress: Progress) -> dict[str, str]:
+    """Write the trace with its bands, where that was asked for; why it could not be, by name."""
+    out = options.annotate
+    if out is None:
+        return {}
+    write = partial(annotate.annotate, out, options.inputs, seen.trace, seen.split, progress, force=options.force)
+    return {f"--annotate {out}": why_not(write)}
 
 
 def interrupted(folder: Path, annotated: Path | None) -> str:

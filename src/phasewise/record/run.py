@@ -96,8 +96,10 @@ def claimed(identity: str, root: Path = RUNS) -> Iterator[Path]:
             root.mkdir(parents=True, exist_ok=True)
             made = [_new(root, identity)]
             trial = made[0] / "trial"
-            trial.write_bytes(bytes(_TRIAL))
-            trial.unlink()
+            try:
+                trial.write_bytes(bytes(_TRIAL))
+            finally:
+                trial.unlink(missing_ok=True)
         except OSError as error:
             where = f"{_short(root)} cannot be written to ({error.strerror})"
             raise InputError(f"{where}: give --out a folder that can.") from None
