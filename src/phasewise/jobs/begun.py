@@ -37,6 +37,10 @@ class Rows:
         self.book: Book | None = None
         self.over = False
         self._folder = folder
+        self._why = ""
+
+    def open(self) -> None:
+        """Begin to take rows."""
         self._why = why_not(self._open)
 
     def close(self, unused: Collection[int] = ()) -> str:
@@ -62,10 +66,11 @@ class Rows:
 @contextmanager
 def begun(run: Run, folder: Path) -> Iterator[Rows]:
     """``run``, marked interrupted, and its rows in ``folder``; both are gone again when nothing comes of it."""
-    with suppress(OSError):  # the end will say so
-        save(run, folder)
     rows = Rows(folder)
     try:
+        with suppress(OSError):  # the end will say so
+            save(run, folder)
+        rows.open()
         yield rows
     finally:
         if not rows.over:

@@ -66,7 +66,11 @@ class Book(Sheet):
         self.why = self._said = ""
         self._closed = False
         self._child = self._started()
-        self._wait(_READY_S)
+        try:
+            self._wait(_READY_S)
+        except BaseException:
+            self._end()
+            raise
         if self.why and not keeps:
             self.close()
 
