@@ -25,6 +25,7 @@ from phasewise.observe.traces.join import beside, timed
 from phasewise.observe.traces.opening import read_all
 from phasewise.observe.traces.said import by_word, side_by_side
 from phasewise.observe.traces.split import Split
+from phasewise.observe.traces.twins import fingerprint
 from phasewise.predict.roofline import computes_in, roofs
 from phasewise.record.machine import Machine
 from phasewise.record.run import RUNS, Run, claimed, save
@@ -164,6 +165,10 @@ def _read(options: Options, progress: Progress) -> tuple[Trace, dict[int, TraceP
         return read_all(options.files, progress), {}
     sides: list[tuple[TracePhase, tuple[Path, ...]]] = [("prefill", options.prefill), ("decode", options.decode)]
     read = [(phase, read_all(paths, progress)) for phase, paths in sides if paths]
+    if len(read) == 2 and fingerprint(read[0][1]) == fingerprint(read[1][1]):
+        raise UsageError(
+            "--prefill and --decode hold one and the same recording: name the trace of each, or it as FILE."
+        )
     phases = [phase for phase, one in read for _ in one.sources]
     return beside([one for _, one in read]), dict(enumerate(phases))
 
