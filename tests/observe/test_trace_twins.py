@@ -94,7 +94,7 @@ def test_nothing_is_the_twin_of_nothing(tmp_path: Path) -> None:
             name: type(table)(*(column[:0] for column in table))
             for name, table in found._asdict().items()
             if hasattr(table, "_fields") and name not in ("names", "threads", "shapes", "sources")
-        }  # noqa: E501
+        }
     )
     assert fingerprint(found) is not None
     assert fingerprint(empty) is None
