@@ -86,7 +86,8 @@ def read(content: Content) -> Reported:
     for number, entry in enumerate(entries, 1):
         test = _named(content, entry) if "test" in entry else _counted(content, entry, number)
         if test:
-            rows.append(_ran(_row(test), entry, [f"{_VARIED[key]} {str(entry.get(key))[:20]}" for key in varied]))
+            apart = [f"{_VARIED[key]} {str(entry.get(key))[:20]}" for key in varied]
+            rows.append(_ran(_row(test), entry, apart, _devices(entry, _gpus(content, entry))))
     if not rows:
         content.wrong("has no test with a rate: let llama-bench finish one")
     first = entries[0]
@@ -126,14 +127,34 @@ def _said(entry: Mapping[str, Any], *keys: str) -> str:
     return next((str(entry[key]).strip() for key in keys if entry.get(key) is not None), "")
 
 
-def _ran(row: Row, entry: Mapping[str, Any], varied: list[str]) -> Row:
+def _ran(row: Row, entry: Mapping[str, Any], varied: list[str], devices: int) -> Row:
     """``row`` with where it ran, and with what tells it from others of its size."""
     layers, notes = _layers(entry)
-    if _said(entry, "split_mode", "sm") == "layer" and len(str(entry.get("gpu_info") or "").split(",")) > 1:
-        notes.append("its devices work one after the other (split_mode layer): together they are no faster than one")
+    if layers != 0 and devices > 1 and _said(entry, "split_mode", "sm") in ("", "layer"):
+        row = _in_turns(row, devices, _number(_said(entry, "n_ubatch")))
     return msgspec.structs.replace(
         row, label=", ".join([row.label, *varied]), gpu_layers=layers, notes=(*row.notes, *notes)
     )
+
+
+def _in_turns(row: Row, devices: int, micro_batch: object) -> Row:
+    """``row`` of devices that hold some layers each (split_mode layer, llama.cpp's own choice), and hand on a batch.
+
+    A step of one token is on one device at a time. Of a prompt, k micro-batches pass through n devices as through a
+    pipeline, in k + n - 1 turns instead of k·n: as if k·n / (k + n - 1) of them worked at once.
+    """
+    size = micro_batch if isinstance(micro_batch, float) and micro_batch >= 1 else _MICRO_BATCH
+    turns = f"its {devices} devices work one after the other (split_mode layer)"
+    prefill, decode = row.prefill, row.decode
+    if prefill is not None:
+        batches = math.ceil(prefill.tokens.value * prefill.batch.value / size)
+        at_once = batches * devices / (batches + devices - 1)
+        said = f"{turns}: {batches:,} micro-batch{'es' * (batches != 1)} of {size:,.0f} keep {at_once:.3g} of them busy"
+        prefill = msgspec.structs.replace(prefill, at_once=at_once, notes=(*prefill.notes, said))
+    if decode is not None:
+        said = f"{turns}: a step is held against one of them"
+        decode = msgspec.structs.replace(decode, at_once=1.0, notes=(*decode.notes, said))
+    return msgspec.structs.replace(row, prefill=prefill, decode=decode)
 
 
 def _layers(entry: Mapping[str, Any]) -> tuple[int | None, list[str]]:
