@@ -7,6 +7,7 @@ test's own tokens only, so that tg holds no prompt. ± is the standard deviation
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -29,6 +30,9 @@ _DEVICE = re.compile(r"^\s*Device \d+: (.{1,80}?), (?:compute capability|gfx)", 
 
 _ALL_LAYERS = 99
 """``n_gpu_layers`` from which on, and -1, it means all of them."""
+
+_MICRO_BATCH = 512.0
+"""llama.cpp's own ``n_ubatch``, which tables leave out when it is that."""
 
 _VARIED = {
     **dict.fromkeys(("n_gpu_layers", "ngl"), "ngl"),
@@ -131,23 +135,24 @@ def _ran(row: Row, entry: Mapping[str, Any], varied: list[str], devices: int) ->
     """``row`` with where it ran, and with what tells it from others of its size."""
     layers, notes = _layers(entry)
     if layers != 0 and devices > 1 and _said(entry, "split_mode", "sm") in ("", "layer"):
-        row = _in_turns(row, devices, _number(_said(entry, "n_ubatch")))
+        batch, micro = (_number(_said(entry, name)) for name in ("n_batch", "n_ubatch"))
+        size = micro if isinstance(micro, float) else _MICRO_BATCH
+        row = _in_turns(row, devices, min(size, batch) if isinstance(batch, float) else size)
     return msgspec.structs.replace(
         row, label=", ".join([row.label, *varied]), gpu_layers=layers, notes=(*row.notes, *notes)
     )
 
 
-def _in_turns(row: Row, devices: int, micro_batch: object) -> Row:
+def _in_turns(row: Row, devices: int, size: float) -> Row:
     """``row`` of devices that hold some layers each (split_mode layer, llama.cpp's own choice), and hand on a batch.
 
     A step of one token is on one device at a time. Of a prompt, k micro-batches pass through n devices as through a
     pipeline, in k + n - 1 turns instead of k·n: as if k·n / (k + n - 1) of them worked at once.
     """
-    size = micro_batch if isinstance(micro_batch, float) and micro_batch >= 1 else _MICRO_BATCH
     turns = f"its {devices} devices work one after the other (split_mode layer)"
     prefill, decode = row.prefill, row.decode
     if prefill is not None:
-        batches = math.ceil(prefill.tokens.value * prefill.batch.value / size)
+        batches = math.ceil(prefill.tokens.value / max(1.0, size))
         at_once = batches * devices / (batches + devices - 1)
         said = f"{turns}: {batches:,} micro-batch{'es' * (batches != 1)} of {size:,.0f} keep {at_once:.3g} of them busy"
         prefill = msgspec.structs.replace(prefill, at_once=at_once, notes=(*prefill.notes, said))
