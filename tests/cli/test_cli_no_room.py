@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import gzip
+import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import duckdb
 import pytest
-from cli_run import Done, phasewise
+from cli_run import Done, one_sentence, phasewise
 
+from kineto_by_hand import events, write
 from phasewise.engines.simulated import Plan, SimulatedServer
 from small_disk import fill, small_disk, vanish, when
 
@@ -154,3 +157,43 @@ def test_a_calibration_that_finds_no_room_is_shown_all_the_same(tmp_path: Path) 
         assert "Use it" not in done.out
         assert shown.document["file"] is None
         (tmp_path / home).rmdir() if home == "disk" else None
+
+
+def test_a_trace_that_finds_no_room_is_told_all_the_same(tmp_path: Path) -> None:
+    """On a full disk: the annotated copy; with room for run.json alone: nothing of the report on stdout is missing."""
+    made = write(tmp_path / "trace.json", events(bands=[("prefill", 2_000_000, 10_000_000)]))
+    with small_disk(tmp_path / "disk", 200) as disk:
+        fill(disk)
+        what = ("trace", str(made), "--json", "--annotate", str(disk / "out.json"))
+        done = phasewise(*what, "--out", str(tmp_path / "runs"), cwd=tmp_path)
+        assert [path.name for path in disk.iterdir()] == ["ballast"]
+    assert f"--annotate {disk / 'out.json'} (No space left on device)" in told(done)
+    assert done.document["kernels_total"] == 3
+
+
+def test_a_report_that_finds_no_room_leaves_no_half_of_one(tmp_path: Path) -> None:
+    made = write(tmp_path / "trace.json")
+    with small_disk(tmp_path / "disk", 200) as disk:
+        fill(disk, but=72 << 10)  # the 64 KiB with which the folder is tried, run.json, and not the page
+        done = phasewise("trace", str(made), "--json", "--out", str(disk), cwd=tmp_path)
+        left = sorted(path.name for path in disk.glob("*/*"))
+    assert done.document["kernels_total"] == 3
+    assert "report.html (No space left on device)" in told(done)
+    assert left in ([], ["run.json"])
+
+
+def test_no_room_to_unpack_a_trace_names_tmpdir(tmp_path: Path) -> None:
+    """An Nsight Systems export inside a .gz must lie on a disk to be read."""
+    base = tmp_path / "export.sqlite"
+    with sqlite3.connect(base) as connection:
+        connection.execute("CREATE TABLE META_DATA_EXPORT (name TEXT, value TEXT)")
+        connection.execute("CREATE TABLE StringIds (id INTEGER, value TEXT)")
+        connection.executemany("INSERT INTO StringIds VALUES (?, ?)", [(i, "name" * 50) for i in range(4000)])
+    packed = tmp_path / "export.sqlite.gz"
+    packed.write_bytes(gzip.compress(base.read_bytes()))
+    with small_disk(tmp_path / "disk", 200) as disk:
+        done = phasewise("trace", str(packed), cwd=tmp_path, TMPDIR=str(disk))
+        assert list(disk.iterdir()) == []
+    sentence = one_sentence(done, 2)
+    assert "No space left on device" in sentence
+    assert "set TMPDIR" in sentence
