@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,7 +14,10 @@ import pytest
 from cli_run import Done, one_sentence, phasewise
 
 from kineto_by_hand import events, write
+from phasewise.cli import run
 from phasewise.engines.simulated import Plan, SimulatedServer
+from phasewise.isolate.ledger.book import Book
+from phasewise.jobs import load
 from small_disk import fill, small_disk, vanish, when
 
 FAST = Plan(prefill_overhead_s=2e-3, prefill_per_token_s=0.0, decode_overhead_s=1e-3, max_context=2048)
@@ -117,16 +121,32 @@ def test_no_room_before_anything_is_measured_is_the_users_to_mend(server: Simula
         assert [path.name for path in disk.iterdir()] == ["ballast"]
 
 
-def test_a_load_that_finds_no_room_for_one_row_leaves_nothing(server: SimulatedServer, tmp_path: Path) -> None:
-    """Room for the trial of the folder and run.json, and none for rows."""
+@pytest.mark.parametrize("warmup", ["0", "2"])
+def test_a_load_that_finds_no_room_for_one_row_leaves_nothing(
+    server: SimulatedServer,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    warmup: str,
+) -> None:
     with small_disk(tmp_path / "disk", 200) as disk:
-        with when(disk, "*/run.json", lambda: fill(disk)):
-            done = phasewise("load", server.url, *LOAD, "--out", str(disk), cwd=tmp_path)
-        if done.code == 3:  # the ballast came late
-            return
-        assert done.code == 2
-        assert done.err.splitlines()[-1].endswith("(No space left on device): give --out a folder that can.")
-        assert [path.name for path in disk.iterdir()] == ["ballast"]
+
+        def full(folder: Path, *, keeps: bool) -> Book:
+            fill(disk)
+            return Book(folder, keeps=keeps)
+
+        monkeypatch.setattr(load, "Book", full)
+        code = run(["load", server.url, *LOAD, "--warmup", warmup, "--out", str(disk / "runs")])
+        left = [path.name for path in disk.iterdir()]
+    out, err = capsys.readouterr()
+    if warmup == "0":  # some were answered, whose rows found no room: they are told
+        assert code == 3
+        assert json.loads(out)["sent"] > 0
+        return
+    assert code == 2
+    assert out == ""
+    assert err.splitlines()[-1].endswith("(No space left on device): give --out a folder that can.")
+    assert left == ["ballast"]
 
 
 POINTS = """phase,tokens,batch,context,seconds,tp
