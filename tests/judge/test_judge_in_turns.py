@@ -72,3 +72,9 @@ def test_nothing_is_over_the_roof_that_is_not(tmp_path: Path, capsys: pytest.Cap
     found = judged(tmp_path, capsys, hand.llama_bench(0, 100, rate=1 / step) | {"split_mode": "layer"})
     assert found["decode"]["mbu"] == pytest.approx(0.9, rel=0.01)
     assert found["decode"]["bound"] == "memory"
+
+
+@pytest.mark.parametrize("size", [None, 0, 1, 4096])
+def test_a_micro_batch_of_any_size_is_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str], size: object) -> None:
+    test = hand.llama_bench(2048, 0, rate=2048 / 0.2) | {"n_ubatch": size, "split_mode": "layer"}
+    assert 0 < judged(tmp_path, capsys, test)["prefill"]["mfu"] < 1

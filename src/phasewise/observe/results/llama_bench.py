@@ -152,7 +152,7 @@ def _in_turns(row: Row, devices: int, size: float) -> Row:
     turns = f"its {devices} devices work one after the other (split_mode layer)"
     prefill, decode = row.prefill, row.decode
     if prefill is not None:
-        batches = math.ceil(prefill.tokens.value / max(1.0, size))
+        batches = max(1, math.ceil(prefill.tokens.value / max(1.0, size)))
         at_once = batches * devices / (batches + devices - 1)
         said = f"{turns}: {batches:,} micro-batch{'es' * (batches != 1)} of {size:,.0f} keep {at_once:.3g} of them busy"
         prefill = msgspec.structs.replace(prefill, at_once=at_once, notes=(*prefill.notes, said))
