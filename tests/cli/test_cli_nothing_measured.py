@@ -18,7 +18,7 @@ SLOW = Plan(prefill_overhead_s=1e-3, prefill_per_token_s=4e-3, decode_overhead_s
 """What asks who the server is takes some seconds, a prompt of 6,000 tokens half a minute."""
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture  # one for each: it works on what was broken off
 def server() -> Iterator[SimulatedServer]:
     with SimulatedServer(SLOW) as running:
         yield running

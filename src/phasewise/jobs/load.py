@@ -229,7 +229,8 @@ class _Run:
         """Leave no folder of a run that measured nothing."""
         with suppress(OSError):
             if not len(table.read(self.folder, "requests", "request", _MEASURED, self.rest)["request"]):
-                (self.folder / "run.json").unlink(missing_ok=True)
+                for name in ("run.json", *(f"{name}.parquet" for name in TABLES)):
+                    (self.folder / name).unlink(missing_ok=True)
                 table.discard(self.folder)
 
     def _unwritable(self, why: str) -> InputError:
