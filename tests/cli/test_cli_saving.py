@@ -64,7 +64,7 @@ def test_what_cannot_be_saved_is_said_and_the_report_is_still_printed(
     assert err.count("\n") == 1
     assert err.startswith("phasewise: not saved in ")
     for name in lost:
-        assert f"{name} (No space left on device)" in err
+        assert f"{name} (No space left on device" in err
     if as_json:
         assert json.loads(out)["decode"]["tpot_s"] > 0
     else:

@@ -140,7 +140,7 @@ def test_two_traces_stand_side_by_side_by_the_users_word(tmp_path: Path, capsys:
 
 def test_the_devices_of_two_recordings_share_no_step(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     flags = ("--model", "llama-3-8b", "--on", "h100-sxm")
-    one, two = marked(tmp_path / "a.json"), marked(tmp_path / "b.json")
+    one, two = (marked(tmp_path / f"{n}.json", base=1_700_000_000_000_000_000 + n) for n in (0, 1))
     alone = document(capsys, one, *flags)["phases"]["prefill"]["mfu"]
     beside = document(capsys, "--prefill", one, "--decode", two, *flags)["phases"]["prefill"]["mfu"]
     ranks = document(capsys, one, two, *flags)["phases"]["prefill"]["mfu"]

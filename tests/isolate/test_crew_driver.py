@@ -21,6 +21,7 @@ from phasewise.errors import EngineError, Unreachable, UsageError
 from phasewise.isolate.crew import crew as driver
 from phasewise.isolate.crew.crew import Crew
 from phasewise.isolate.ledger import table
+from phasewise.isolate.ledger.book import Book
 from phasewise.isolate.workload import plan as plans
 from phasewise.isolate.workload.arrivals import Arrivals
 from phasewise.isolate.workload.plan import Bounds, Plan
@@ -43,7 +44,8 @@ def send(crew: Crew, plan: Plan, folder: Path, **given: Any) -> tuple[Done, ...]
         "stopped": lambda: False,
         "tell": lambda s, e: None,
     }
-    return crew.send(plan, folder, **(told | given))
+    with Book(folder) as book:
+        return crew.send(plan, book, **(told | given))
 
 
 def requests(folder: Path) -> dict[str, np.ndarray]:
@@ -175,7 +177,7 @@ def test_with_nobody_left_nothing_is_sent(tmp_path: Path) -> None:
     crew = Crew("test", [Scripted(0, dies_at=-1)])
     with pytest.raises(EngineError, match="every worker was lost"):
         send(crew, open_loop(1.0), tmp_path)
-    assert not list(tmp_path.iterdir())
+    assert not list(tmp_path.rglob("*.parquet"))
 
 
 def test_a_fault_at_a_worker_is_a_loss_that_says_why(tmp_path: Path) -> None:

@@ -22,7 +22,8 @@ from phasewise.isolate.ledger import book as books
 from phasewise.isolate.ledger import table
 from phasewise.isolate.ledger.book import Book
 from phasewise.isolate.ledger.parts import Parts
-from phasewise.isolate.ledger.schema import WARMUP, Asked, Frame, chunks, row
+from phasewise.isolate.ledger.schema import TABLES, WARMUP, Asked, Frame, chunks, row
+from small_disk import fill, small_disk
 from writers import wait_for_end
 
 
@@ -73,7 +74,7 @@ def test_one_that_is_killed_too_often_is_told(tmp_path: Path, monkeypatch: pytes
     for _ in range(2):
         child = book._child
         kill(book)
-        while book._child is child and not book._why:
+        while book._child is child and not book.why:
             time.sleep(0.01)
             book.push()
     add(book, 2)
@@ -100,6 +101,30 @@ def test_a_folder_that_is_full_is_told_and_costs_no_memory(tmp_path: Path) -> No
     with pytest.raises(OSError, match="No such file"):
         book.close()
     book.close()
+
+
+def test_what_finds_no_room_is_kept_when_it_is_asked_for(tmp_path: Path) -> None:
+    """Rows that were written and rows that were not are each there once, whatever of a part found room."""
+    with small_disk(tmp_path / "disk", 300) as disk:
+        book = Book(disk, keeps=True)
+        until = time.monotonic() + 60
+        for key in itertools.count():
+            add(book, key)
+            time.sleep(0.002)
+            if book.why or time.monotonic() > until:
+                break
+            if any(disk.glob("rows/chunks-*.parquet")):
+                fill(disk)
+        with pytest.raises(OSError, match="No space left on device"):
+            book.close()
+        rest = book.rest()
+        written = keys(disk, "requests")
+        every = table.read(disk, "requests", "request", rest=rest)["request"].tolist()
+        chunks_ = table.read(disk, "chunks", "request, tokens", rest=rest)
+    assert 0 < len(written) < len(every)
+    assert every == list(range(key + 1))
+    assert chunks_["request"].tolist() == [one for one in range(key + 1) for _ in range(3)]
+    assert set(chunks_["tokens"].tolist()) == {1}
 
 
 PARENT = """
@@ -183,11 +208,11 @@ def test_columns_are_of_the_schema(tmp_path: Path) -> None:
     table.merge(tmp_path)
     import duckdb
 
-    for name, types in table.TABLES.items():
+    for name, types in TABLES.items():
         with duckdb.connect() as connection:
             described = connection.sql(f"DESCRIBE SELECT * FROM '{tmp_path}/{name}.parquet'").fetchall()
         assert {column: kind for column, kind, *_ in described} == types
-    assert set(table.TABLES["requests"]) == {field.name for field in msgspec.structs.fields(type(book_row()))}
+    assert set(TABLES["requests"]) == {field.name for field in msgspec.structs.fields(type(book_row()))}
 
 
 def book_row() -> msgspec.Struct:

@@ -39,6 +39,9 @@ except KeyboardInterrupt:
 # typer carries its own copy of click from some release on, so its base error is reached through a public one.
 _CommandLineError: type[Exception] = typer.BadParameter.__mro__[2]
 
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
+"""What only writing meets: a file that no command of ours has a sentence of its own for."""
+
 VERBS = (
     profile,
     predict,
@@ -132,6 +135,9 @@ def run(arguments: list[str] | None = None) -> int:
     except (KeyboardInterrupt, typer.Abort):
         return say("Interrupted.", 130)
     except OSError as error:
+        if error.filename is not None and error.errno in _NO_ROOM:
+            where = f"{error.filename} cannot be written to ({error.strerror})"
+            return say(f"{where}: make room there, or name another folder.", 3)
         if error.errno not in (errno.ENOSPC, errno.EIO, errno.EBADF) or error.filename is not None:
             raise
         sys.stdout = None  # of --help: what is left in it cannot be written at the end either

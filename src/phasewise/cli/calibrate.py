@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from phasewise.cli import flags
+from phasewise.cli.stderr import say
 
 
 def calibrate(
@@ -50,10 +51,13 @@ def calibrate(
         from phasewise.report.json.calibrated import calibration
         from phasewise.report.stdout import document
 
-        document(calibration(done.calibration, done.file))
+        document(calibration(done.calibration, done.file, done.why_not))
     else:
         from phasewise.report.terminal import print_report
         from phasewise.report.terminal.calibrated import calibration as table
 
-        print_report(table(done.calibration, done.file))
-    return 0
+        print_report(table(done.calibration, done.file, done.why_not))
+    if not done.why_not:
+        return 0
+    cure = "make room there, or set XDG_CONFIG_HOME to a folder that can be written to, and calibrate again"
+    return say(f"not kept in {done.file} ({done.why_not}), so no prediction can use it: {cure}.", 3)

@@ -42,8 +42,9 @@ def fix_reported(found: Results, on: Ground) -> Remedies:
 
 
 def _patient(found: Results, verdict: PhaseVerdict, step: Step, on: Ground) -> Patient:
-    assert on.known is not None
-    model, machine, roof = on.known
+    known = on.for_step(step).known
+    assert known is not None
+    model, machine, roof = known
     prefill = verdict.phase == "prefill"
     split = found.split
     own = split.ttft.value if split and prefill else split.decode.value if split else verdict.step.value

@@ -14,6 +14,7 @@ import msgspec
 
 from phasewise.errors import InputError
 from phasewise.hardware import host
+from phasewise.record.disk import whole
 from phasewise.record.machine import Ceilings, Machine
 from phasewise.record.quantity import Quantity
 
@@ -61,9 +62,8 @@ def save(machine: Machine, ceilings: Ceilings) -> None:
     file = _file(machine)
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        partial = file.with_suffix(f".{os.getpid()}.partial")
-        partial.write_bytes(msgspec.json.format(msgspec.json.encode(Kept(machine=machine.name, ceilings=ceilings))))
-        partial.replace(file)
+        with whole(file) as partial:
+            partial.write_bytes(msgspec.json.format(msgspec.json.encode(Kept(machine=machine.name, ceilings=ceilings))))
     except OSError as error:
         raise InputError(f"the ceilings of {machine.name} could not be kept ({error.strerror}).") from None
 

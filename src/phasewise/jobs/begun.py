@@ -19,6 +19,12 @@ UNTOLD = f"phasewise ended before it could say why, and the rows of what it meas
 """Reason of an interrupted run that nobody closed: it was killed, or is still running."""
 
 
+def kept_apart(why: str, folder: Path) -> str:
+    """``why`` rows did not become one file, and where those lie that were written; empty when they did."""
+    parts = bool(why) and any((folder / PARTS).glob("*.parquet"))
+    return f"{why}; the rows written until then are in {PARTS}/" if parts else why
+
+
 class Rows:
     """Rows of one run. That they cannot be written is no reason to measure nothing.
 
@@ -31,13 +37,17 @@ class Rows:
         self.book: Book | None = None
         self.over = False
         self._folder = folder
+        self._why = ""
+
+    def open(self) -> None:
+        """Begin to take rows."""
         self._why = why_not(self._open)
 
     def close(self, unused: Collection[int] = ()) -> str:
         """Make one file of each table; why that failed, else empty. ``unused`` is of `table.merge`."""
         self.over = True
         self._why = self._why or why_not(self._end) or why_not(lambda: table.merge(self._folder, unused))
-        return self._why
+        return kept_apart(self._why, self._folder)
 
     def discard(self) -> None:
         """Nothing was measured: take away what there is."""
@@ -56,12 +66,14 @@ class Rows:
 @contextmanager
 def begun(run: Run, folder: Path) -> Iterator[Rows]:
     """``run``, marked interrupted, and its rows in ``folder``; both are gone again when nothing comes of it."""
-    with suppress(OSError):  # the end will say so
-        save(run, folder)
     rows = Rows(folder)
     try:
+        with suppress(OSError):  # the end will say so
+            save(run, folder)
+        rows.open()
         yield rows
     finally:
         if not rows.over:
             rows.discard()
-            (folder / "run.json").unlink(missing_ok=True)
+            with suppress(OSError):
+                (folder / "run.json").unlink()

@@ -11,6 +11,7 @@ import msgspec
 
 from phasewise.errors import UsageError
 from phasewise.jobs.predict import Over
+from phasewise.jobs.saved import why_not
 from phasewise.jobs.subject import Subject
 from phasewise.jobs.target import model_file
 from phasewise.judge.calibrate import apply, points
@@ -44,10 +45,11 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Calibrating(NamedTuple):
-    """A calibration and the file that it is kept in."""
+    """A calibration, the file that it is kept in, and why it is not; empty when it is."""
 
     calibration: Calibration
     file: Path
+    why_not: str
 
 
 def calibrate(options: Options) -> Calibrating:
@@ -81,7 +83,8 @@ def calibrate(options: Options) -> Calibrating:
         prior=prior(class_of(machine)),
     )
     result = fitting.calibrate(subject, points.merged(found), notes)
-    return Calibrating(result, calibrations.save(result))
+    unkept = why_not(lambda: calibrations.save(result))
+    return Calibrating(result, calibrations.file_of(result.name), unkept)
 
 
 def with_calibration(run: Run, name: str, subject: Subject, over: Over) -> Run:

@@ -46,6 +46,8 @@ def what_runs(
         machine = ceilings.with_measured(here, lambda doing, done: progress(doing, done))
     if file and machine is not None and machine.local and not on_gpu:
         machine = _with_threads(machine, connection.threads)
+    if machine is not None and machine.devices > 1 and engine.target.engine == "llama.cpp":
+        machine = _in_turns(machine)
     missing = []
     if model is None:
         missing.append(f"--model (the server calls it {engine.target.served_model!r})")
@@ -66,6 +68,16 @@ def _as_run(file: Path, target: Target) -> Model:
     if dtype is None or dtype == model.weights_format or model.weights_format not in SIXTEEN:
         return model
     return load(str(file), weights=dtype, kv=dtype)
+
+
+def _in_turns(machine: Machine) -> Machine:
+    """``machine`` with a note on what its server does not say: whether its devices work at the same time."""
+    many = machine.devices
+    note = (
+        "llama.cpp's devices take turns unless it was started with --split-mode row, and it does not say which: decode "
+        f"is held against all {many}, of which it then reaches 1/{many} at most. --devices 1 holds it against one."
+    )
+    return msgspec.structs.replace(machine, notes=(*machine.notes, note))
 
 
 def _with_threads(machine: Machine, threads: int | None) -> Machine:

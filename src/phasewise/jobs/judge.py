@@ -100,7 +100,12 @@ def _ground(reported: Reported, subject: Subject, progress: Callable[[str, float
     elif reported.devices and reported.devices > 1 and subject.devices == 1:
         notes.append(f"The file says {reported.devices} devices, --devices says 1: is that right?")
     if machine and machine.devices > 1:
-        notes.append(f"The work of a step is divided evenly over {machine.devices} devices.")
+        steps = [step for row in reported.rows for step in (row.prefill, row.decode) if step]
+        turns = (
+            "The layers are divided over {} devices, which take turns: a step is held against as many as work at once."
+        )
+        evenly = "The work of a step is divided evenly over {} devices."
+        notes.append((turns if any(step.at_once for step in steps) else evenly).format(machine.devices))
     return judging.ground(model, machine, tuple(missing), (*notes, *_weights(reported, model)))
 
 

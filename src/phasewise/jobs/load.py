@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import signal
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
+from typing import TypedDict
 
 import msgspec
 
@@ -16,21 +17,21 @@ from phasewise.isolate.crew.crew import Crew
 from phasewise.isolate.crew.on_ray import Place, require
 from phasewise.isolate.ledger import table
 from phasewise.isolate.ledger.book import Book
-from phasewise.isolate.ledger.schema import WARMUP
+from phasewise.isolate.ledger.schema import ENDED_BY_US, TABLES, WARMUP, Frame
 from phasewise.isolate.workload import seek
 from phasewise.isolate.workload.figures import figures
 from phasewise.isolate.workload.plan import Bounds, Plan, warmup, within
 from phasewise.isolate.workload.worker import Done, Worker
-from phasewise.jobs.begun import UNTOLD
+from phasewise.jobs.begun import REQUESTS, UNTOLD, kept_apart
 from phasewise.jobs.crew import crew, served
 from phasewise.jobs.envelope import envelope, identity
+from phasewise.jobs.load_ending import ending
 from phasewise.jobs.load_power import of_trial
 from phasewise.jobs.sampled import ROWS, Beside
 from phasewise.jobs.saved import why_not
 from phasewise.jobs.stopping import Stop, stopping
 from phasewise.jobs.target import Connection, known, open_server
 from phasewise.jobs.workload import Progress, Sending, Workload
-from phasewise.record import crew as record
 from phasewise.record.envelope import Status
 from phasewise.record.load import Limits, Load, LoadPlan, Trial
 from phasewise.record.power import Power
@@ -39,6 +40,9 @@ from phasewise.record.target import Target
 
 LEAD_S = 0.05
 """From all being ready to the start."""
+
+_MEASURED = f"trial <> {WARMUP} AND NOT starts_with(coalesce(error, ''), '{ENDED_BY_US}')"
+"""Requests that a figure may be of, in SQL."""
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
@@ -149,15 +153,29 @@ def load(prepared: Prepared, progress: Progress) -> Finished:
                 run = _Run(prepared, engine, others, folder, stop, progress, started, reading)
                 try:
                     return run.finish(*run.measure())
-                except OSError as error:
-                    why = error.strerror or str(error)
-                    raise InputError(f"{folder} cannot be written to ({why}): give --out a folder that can.") from None
+                finally:
+                    run.tidy()
         finally:
             engine.close()
 
 
+class _How(TypedDict):
+    """How a plan is sent; see `isolate.workload.worker.Worker`."""
+
+    trial: int
+    drain_s: float
+    most: int
+    stopped: Callable[[], bool]
+    tell: Callable[[int, int], None]
+
+
 class _Run:
-    """One load run as it goes."""
+    """One load run as it goes.
+
+    Attributes:
+        no_rows: why rows could not be written any more, which ends the sending; ``rest`` are those that were not.
+        no_files: why the rows did not become one file of each table.
+    """
 
     def __init__(
         self,
@@ -175,7 +193,8 @@ class _Run:
         self.zeros: dict[int, float] = {}
         self.power: Power | None = None
         self.options, self.workload = prepared.options, prepared.workload
-        self.gave_out = ""
+        self.gave_out = self.no_rows = self.no_files = ""
+        self.rest: list[Frame] = []
         self.plan, self.words = prepared.fitted(engine.target)
         self.server = served(engine)
 
@@ -183,19 +202,46 @@ class _Run:
         """Send, and make figures of the rows.
 
         Raises:
-            OSError: rows cannot be written or read.
-            Interrupted: nothing was sent.
+            InputError: the folder cannot be written to, or what was written cannot be read.
+            Interrupted: nothing was measured.
         """
         nothing = Load(plan=self.words, sent=0, failed=0, unsent=0, reasons={}, window=None)
-        save(self._record(nothing, "interrupted", UNTOLD), self.folder)
+        self.no_rows = why_not(lambda: save(self._record(nothing, "interrupted", UNTOLD), self.folder))
         self.reading.before()
-        if self.options.warmup:
+        if self.options.warmup and not self.no_rows:
             first = warmup(self.plan, self.options.warmup)
             self._send(first, WARMUP, self.options.drain_s, "warming up")
         if self.stop():
-            (self.folder / "run.json").unlink()
-            table.merge(self.folder)
             raise Interrupted("Interrupted: only the warm-up was sent.", self.stop.error)
+        if self.no_rows:
+            raise self._unwritable(self.no_rows)
+        try:
+            found, done = self._measured()
+        except OSError as error:
+            raise self._unwritable(error.strerror or str(error)) from None
+        if found.sent == found.broken_off and self.stop():
+            raise Interrupted("Interrupted: nothing was measured.", self.stop.error)
+        if not found.sent and self.no_rows:
+            raise self._unwritable(self.no_rows)
+        return found, done
+
+    def tidy(self) -> None:
+        """Leave no folder of a run that measured nothing."""
+        with suppress(OSError):
+            if not len(table.read(self.folder, "requests", "request", _MEASURED, self.rest)["request"]):
+                for name in ("run.json", *(f"{name}.parquet" for name in TABLES)):
+                    (self.folder / name).unlink(missing_ok=True)
+                table.discard(self.folder)
+
+    def _unwritable(self, why: str) -> InputError:
+        return InputError(f"{self.folder} cannot be written to ({why}): give --out a folder that can.")
+
+    def _measured(self) -> tuple[Load, Sequence[Done]]:
+        """Send the plan, or seek the rate, and make figures of the rows.
+
+        Raises:
+            OSError: rows cannot be read.
+        """
         if self.options.find_rate:
             found, done = self._seek()
         else:
@@ -204,9 +250,9 @@ class _Run:
             found = self._figures(done, 0)
         if not self.stop():
             self.reading.after()
-        table.merge(self.folder)
-        self.power = self.reading.power(of_trial(self.folder, found.trial, self.zeros), None)
-        files = tuple(f"{name}.parquet" for name in table.TABLES if (self.folder / f"{name}.parquet").exists())
+        self.power = self.reading.power(of_trial(self.folder, found.trial, self.zeros, self.rest), None)
+        self.no_files = self.no_rows or why_not(lambda: table.merge(self.folder))
+        files = tuple(f"{name}.parquet" for name in TABLES if (self.folder / f"{name}.parquet").exists())
         now = time.time() - time.perf_counter()
         found = msgspec.structs.replace(
             found,
@@ -218,10 +264,11 @@ class _Run:
 
     def finish(self, found: Load, done: Sequence[Done]) -> Finished:
         """Save the run and say how it ended."""
-        status, reason, code = self._ending(found, done)
+        status, reason, code = ending(found, done, self.stop.by, self.no_rows, self.gave_out, self.power)
         run = self._record(found, status, reason)
         saved = {
             "run.json": why_not(lambda: save(run, self.folder)),
+            REQUESTS: kept_apart(self.no_files, self.folder),
             ROWS: why_not(lambda: self.reading.write(self.folder, self.zeros.get(found.trial, self.started))),
         }
         unsaved = {name: why for name, why in saved.items() if why}
@@ -237,36 +284,34 @@ class _Run:
                 min(1.0, max(share, (time.perf_counter() - begun) / whole)),
             )
 
-        if self.crew is not None and trial != WARMUP:
-            done = self.crew.send(
-                plan,
-                self.folder,
-                trial=trial,
-                drain_s=drain_s,
-                most=self.options.connections,
-                stopped=self.stop,
-                tell=tell,
-            )
-            self.zeros[trial] = self.crew.start
+        book = Book(self.folder, keeps=True)
+        how = _How(
+            trial=trial,
+            drain_s=drain_s,
+            most=self.options.connections,
+            stopped=lambda: self.stop() or bool(book.why),
+            tell=tell,
+        )
+        try:
+            return self._sent(plan, book, how)
+        finally:
+            self.no_rows = why_not(book.close)
+            if self.no_rows:
+                self.rest = book.rest()
+
+    def _sent(self, plan: Plan, book: Book, how: _How) -> tuple[Done, ...]:
+        if self.crew is not None and how["trial"] != WARMUP:
+            done = self.crew.send(plan, book, **how)
+            self.zeros[how["trial"]] = self.crew.start
             return done
-        with Book(self.folder) as book:
-            worker = Worker(
-                self.server,
-                plan,
-                book,
-                trial=trial,
-                drain_s=drain_s,
-                most=self.options.connections,
-                stopped=self.stop,
-                tell=tell,
-            )
-            worker.prepare()
-            self.zeros[trial] = time.perf_counter() + LEAD_S
-            return (worker.run(self.zeros[trial]),)
+        worker = Worker(self.server, plan, book, **how)
+        worker.prepare()
+        self.zeros[how["trial"]] = time.perf_counter() + LEAD_S
+        return (worker.run(self.zeros[how["trial"]]),)
 
     def _figures(self, done: Sequence[Done], trial: int) -> Load:
         words, limits = self.words, self.options.limits
-        return figures(self.folder, words, done, limits, trial=trial, trims=self.workload.steady)
+        return figures(self.folder, words, done, limits, trial=trial, trims=self.workload.steady, rest=self.rest)
 
     def _seek(self) -> tuple[Load, Sequence[Done]]:
         """Trials until the rate is found; the figures are those of the highest rate that held, else of the last."""
@@ -305,7 +350,7 @@ class _Run:
                 self.gave_out = f"no request of a trial at {rate:.3g} requests a second was answered"
             elif self.crew is not None and self.crew.lost:
                 self.gave_out = f"a worker was lost in the trial at {rate:.3g} requests a second"
-            if found.goodput is None or self.gave_out or self.stop():
+            if found.goodput is None or self.gave_out or self.no_rows or self.stop():
                 return None
             return Trial(
                 number=number,
@@ -318,6 +363,8 @@ class _Run:
 
         trials, outcome = seek.seek(attempt, self.options.sending.rate)
         held = [trial for trial in trials if trial.rate == outcome.held]
+        if not seen:
+            raise Interrupted("Interrupted: nothing was measured.", self.stop.error)
         best = held[0].number if held else max(seen)
         found, done = seen[best]
         return msgspec.structs.replace(found, trial=best, trials=trials, found=outcome), done
@@ -330,30 +377,3 @@ class _Run:
             load=found,
             power=self.power,
         )
-
-    def _ending(self, found: Load, done: Sequence[Done]) -> tuple[Status, str, int]:
-        """Status, reason and exit code."""
-        if self.stop.by == signal.SIGTERM:
-            return "interrupted", "ended by SIGTERM", 143
-        if self.stop():
-            return "interrupted", "interrupted by Ctrl-C", 130
-        if found.window is None:
-            why = [one.why for one in done if one.why]
-            return "partial", why[0] if why else found.missing.get("window", "nothing was measured"), 3
-        if self.gave_out:
-            return "partial", self.gave_out, 3
-        if short := _short(found.crew, done):
-            return "partial", short, 3
-        if found.client is not None and not found.client.believed:
-            return "complete", "", 3
-        if self.power is not None and any(check.voids and check.status == "failed" for check in self.power.checks):
-            return "complete", "", 3
-        breaks = found.found is None and found.goodput is not None and found.goodput.holds == "breaks"
-        return "complete", "", 1 if breaks else 0
-
-
-def _short(crew: record.Crew | None, done: Sequence[Done]) -> str:
-    """Which worker did not send what it should have, in words; empty when all did."""
-    lost = [f"worker {one.worker} was lost" for one in crew.lost] if crew else []
-    name = "worker {}: " if crew else ""
-    return ", ".join(lost + [f"{name.format(one.worker)}{one.why}" for one in done if one.ending == "failing"])

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from phasewise.isolate.ledger import table
+from phasewise.isolate.ledger.schema import Frame
 from phasewise.jobs.sampled import Whole, of_whole
 from phasewise.judge.power.power import Joined
 
@@ -16,14 +17,14 @@ _COLUMNS = (
 )
 
 
-def of_trial(folder: Path, trial: int, zeros: Mapping[int, float]) -> Joined:
+def of_trial(folder: Path, trial: int, zeros: Mapping[int, float], rest: Sequence[Frame] = ()) -> Joined:
     """The requests of ``trial``; those of the others only kept the machine busy. ``zeros`` are the trials' starts on
-    one clock; rows of a trial that is not in it are passed over.
+    one clock; rows of a trial that is not in it are passed over. ``rest`` are rows that could not be written.
 
     Raises:
         OSError: the rows cannot be read.
     """
-    rows = table.read(folder, "requests", _COLUMNS)
+    rows = table.read(folder, "requests", _COLUMNS, rest=rest)
     names = list(rows)
     each: dict[int, list[Whole]] = {number: [] for number in zeros}
     for values in zip(*rows.values(), strict=True):

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from errno import EIO
 from pathlib import Path
 
 import msgspec
+
+from phasewise.record.disk import told, whole
 
 
 def write(rows: Sequence[msgspec.Struct], path: Path) -> None:
@@ -24,12 +25,9 @@ def write(rows: Sequence[msgspec.Struct], path: Path) -> None:
     for field in msgspec.structs.fields(type(rows[0])):
         values = [getattr(row, field.name) for row in rows]
         columns[field.name] = np.array(values, dtype=_dtype(values))
-    try:
-        with duckdb.connect() as connection:
-            connection.register("columns", columns)
-            connection.table("columns").write_parquet(str(path))
-    except duckdb.Error as error:
-        raise OSError(EIO, str(error).partition("\n")[0]) from error
+    with told(), whole(path) as partial, duckdb.connect() as connection:
+        connection.register("columns", columns)
+        connection.table("columns").write_parquet(str(partial))
 
 
 def _dtype(values: list[object]) -> str:

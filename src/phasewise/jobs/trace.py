@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -24,6 +25,7 @@ from phasewise.observe.traces.join import beside, timed
 from phasewise.observe.traces.opening import read_all
 from phasewise.observe.traces.said import by_word, side_by_side
 from phasewise.observe.traces.split import Split
+from phasewise.observe.traces.twins import fingerprint
 from phasewise.predict.roofline import computes_in, roofs
 from phasewise.record.machine import Machine
 from phasewise.record.run import RUNS, Run, claimed, save
@@ -85,18 +87,25 @@ def trace(options: Options, progress: Progress) -> Finished:
     with claimed(identity(name or "trace"), options.out) as folder:
         try:
             seen = read_steps(options, progress)
-            if options.annotate:
-                annotate.annotate(
-                    options.annotate, options.inputs, seen.trace, seen.split, progress, force=options.force
-                )
+            unsaved = _annotated(options, seen, progress)
         except KeyboardInterrupt as stop:
             raise Interrupted("Interrupted: nothing was saved.", stop) from None
         try:
             run = judged(seen, subject, options, started, folder.name)
-            unsaved = {"run.json": why_not(lambda: save(run, folder))}
+            unsaved["run.json"] = why_not(lambda: save(run, folder))
         except KeyboardInterrupt as stop:
-            raise Interrupted(interrupted(folder, options.annotate), stop) from None
+            written = options.annotate if not any(unsaved.values()) else None
+            raise Interrupted(interrupted(folder, written), stop) from None
     return Finished(run, folder, _exit_code(run), {name: why for name, why in unsaved.items() if why})
+
+
+def _annotated(options: Options, seen: Seen, progress: Progress) -> dict[str, str]:
+    """Write the trace with its bands, where that was asked for; why it could not be, by name."""
+    out = options.annotate
+    if out is None:
+        return {}
+    write = partial(annotate.annotate, out, options.inputs, seen.trace, seen.split, progress, force=options.force)
+    return {f"--annotate {out}": why_not(write)}
 
 
 def interrupted(folder: Path, annotated: Path | None) -> str:
@@ -156,6 +165,10 @@ def _read(options: Options, progress: Progress) -> tuple[Trace, dict[int, TraceP
         return read_all(options.files, progress), {}
     sides: list[tuple[TracePhase, tuple[Path, ...]]] = [("prefill", options.prefill), ("decode", options.decode)]
     read = [(phase, read_all(paths, progress)) for phase, paths in sides if paths]
+    if len(read) == 2 and fingerprint(read[0][1]) == fingerprint(read[1][1]):
+        raise UsageError(
+            "--prefill and --decode hold one and the same recording: name the trace of each, or it as FILE."
+        )
     phases = [phase for phase, one in read for _ in one.sources]
     return beside([one for _, one in read]), dict(enumerate(phases))
 

@@ -35,6 +35,13 @@ class Ground(msgspec.Struct, frozen=True, kw_only=True):
     why_null: str
     notes: tuple[str, ...] = ()
 
+    def for_step(self, step: Step) -> Ground:
+        """The same for ``step``: of devices that take turns, the ceilings of as many as work at once."""
+        if step.at_once is None or self.model is None or self.machine is None or step.at_once >= self.machine.devices:
+            return self
+        alone = msgspec.structs.replace(self.machine, devices=1)  # they add nothing up, but hand on what one has made
+        return msgspec.structs.replace(self, machine=alone, roofs=roofs(self.model, self.machine, step.at_once))
+
     @property
     def known(self) -> tuple[Model, Machine, Roof] | None:
         """Model, machine and the most trusted roof, when all are known."""
@@ -64,8 +71,8 @@ def judge(said: Reported, on: Ground) -> Results:
     rows = tuple(_row(row, on) for row in said.rows)
     first, step = _speaker(said, "prefill"), _speaker(said, "decode")
     prefill, decode = (
-        None if first is None else reported_fit.prefill(said, on.model, on.roofs, on.why_null) or rows[first].prefill,
-        None if step is None else reported_fit.decode(said, on.model, on.roofs, on.why_null) or rows[step].decode,
+        None if first is None else _fitted(said, "prefill", on) or rows[first].prefill,
+        None if step is None else _fitted(said, "decode", on) or rows[step].decode,
     )
     rung = _alarms((prefill, decode, *(one for row in rows for one in (row.prefill, row.decode))))
     doubted = any(check.voids and check.status == "failed" for check in said.checks)
@@ -87,10 +94,20 @@ def judge(said: Reported, on: Ground) -> Results:
     return msgspec.structs.replace(judged, verdict=reported_words.verdict(judged))
 
 
+def _fitted(said: Reported, phase: Phase, on: Ground) -> PhaseVerdict | None:
+    """The verdict from the fit over all rows; None where there are too few, or not all meet the same ceilings."""
+    steps = [row.prefill if phase == "prefill" else row.decode for row in said.rows]
+    grounds = [on.for_step(step) for step in steps if step]
+    if any(one.roofs != grounds[0].roofs for one in grounds):
+        return None
+    fit = reported_fit.prefill if phase == "prefill" else reported_fit.decode
+    return fit(said, on.model, grounds[0].roofs, on.why_null)
+
+
 def _row(row: Row, on: Ground) -> Judged:
     return Judged(
-        prefill=_judged("prefill", row, row.prefill, on) if row.prefill else None,
-        decode=_judged("decode", row, row.decode, on) if row.decode else None,
+        prefill=_judged("prefill", row, row.prefill, on.for_step(row.prefill)) if row.prefill else None,
+        decode=_judged("decode", row, row.decode, on.for_step(row.decode)) if row.decode else None,
         split=reported_request.own(row),
     )
 

@@ -46,13 +46,17 @@ def computes_in(model: Model, machine: Machine, roof: Roof) -> str:
     return said
 
 
-def roofs(model: Model, machine: Machine) -> tuple[Roof, ...]:
-    """One roof per basis that states both ceilings, the most trusted first."""
-    found = (_roof(model, ceilings, machine.devices) for ceilings in machine.ceilings)
+def roofs(model: Model, machine: Machine, at_once: float | None = None) -> tuple[Roof, ...]:
+    """One roof per basis that states both ceilings, the most trusted first.
+
+    Of the devices that take turns, ``at_once`` says as how many together they work; None for all of them.
+    """
+    many = machine.devices if at_once is None else min(at_once, machine.devices)
+    found = (_roof(model, ceilings, many) for ceilings in machine.ceilings)
     return tuple(roof for roof in found if roof)
 
 
-def _roof(model: Model, ceilings: Ceilings, devices: int) -> Roof | None:
+def _roof(model: Model, ceilings: Ceilings, devices: float) -> Roof | None:
     dtype = next((dtype for dtype in model.compute if dtype in ceilings.compute), None)
     if dtype is None or ceilings.bandwidth is None:
         return None
@@ -64,13 +68,13 @@ def _roof(model: Model, ceilings: Ceilings, devices: int) -> Roof | None:
     )
 
 
-def _times(one: Quantity, devices: int) -> Quantity:
+def _times(one: Quantity, devices: float) -> Quantity:
     return msgspec.structs.replace(
         one,
         value=one.value * devices,
         low=None if one.low is None else one.low * devices,
         high=None if one.high is None else one.high * devices,
-        source=one.source if devices == 1 else f"{devices} × {one.source}",
+        source=one.source if devices == 1 else f"{devices:.3g} × {one.source}",
     )
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 
 from phasewise.errors import InputError, UsageError
+from phasewise.record.disk import whole
 from phasewise.record.observation import Phase
 from phasewise.record.quantity import Quantity
 
@@ -168,22 +169,25 @@ def folder() -> Path:
     return config / "phasewise" / "calibrations"
 
 
-def save(calibration: Calibration) -> Path:
+def file_of(name: str) -> Path:
+    """The file of the calibration called ``name``.
+
+    Raises:
+        UsageError: see `check_name`.
+    """
+    return folder() / f"{check_name(name)}.json"
+
+
+def save(calibration: Calibration) -> None:
     """Keep ``calibration`` by its name, in place of an earlier one; the file is replaced as a whole.
 
     Raises:
-        InputError: the folder cannot be written.
+        OSError: it cannot be written.
     """
-    file = folder() / f"{check_name(calibration.name)}.json"
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        partial = file.with_suffix(f".{os.getpid()}.partial")
+    file = file_of(calibration.name)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with whole(file) as partial:
         partial.write_bytes(msgspec.json.format(msgspec.json.encode(calibration), indent=1))
-        partial.replace(file)
-    except OSError as error:
-        hint = "set XDG_CONFIG_HOME to a folder that can"
-        raise InputError(f"{file} cannot be written ({error.strerror}): {hint}.") from None
-    return file
 
 
 def load(name: str) -> Calibration:
@@ -193,7 +197,7 @@ def load(name: str) -> Calibration:
         UsageError: there is none of that name, with those that there are.
         InputError: the file cannot be read, is damaged, or was written by a newer phasewise.
     """
-    file = folder() / f"{check_name(name)}.json"
+    file = file_of(name)
     try:
         data = file.read_bytes()
     except FileNotFoundError:

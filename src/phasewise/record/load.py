@@ -52,16 +52,19 @@ class Spread(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         count: values in it.
-        effective: how many independent values would tell as much: those of requests that queue together are alike.
+        effective: how many independent values would tell as much, at least: those of requests that queue together are
+            alike, and of few requests it cannot be told how much.
         mean: their mean.
         points: percentiles by name (``p50``), each with the interval that order statistics give it; ``high`` is None
             where there are too few values for an upper end.
+        missing: why a percentile is not in ``points``, by name.
     """
 
     count: int
     effective: float
     mean: Quantity
     points: dict[str, Quantity]
+    missing: dict[str, str] = {}
 
 
 class Window(msgspec.Struct, frozen=True, kw_only=True):
@@ -88,7 +91,7 @@ class Goodput(msgspec.Struct, frozen=True, kw_only=True):
         limits: what was asked.
         met: part of the requests that met all limits, with its interval.
         met_ttft, met_tpot: part that met each.
-        rate: requests a second that met all.
+        rate: requests a second that met all; its interval is that of ``met``.
         holds: whether ``met`` is at least the wanted part.
         first: the limit that more requests broke; when none broke, the one that is nearer.
         nearness: per limit, what the wanted part of the requests needed, over the limit.

@@ -59,6 +59,7 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
         time: seconds of the whole pass or step.
         cached: tokens before the new ones that were computed earlier (prefill).
         least: True when the time holds more than the step, so that its utilisation is a lower bound.
+        at_once: as how many of the devices together they work on it, where they take turns; None for all.
         notes: what a reader must know of it.
     """
 
@@ -67,6 +68,7 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
     time: Quantity
     cached: float = 0.0
     least: bool = False
+    at_once: float | None = None
     notes: tuple[str, ...] = ()
 
 

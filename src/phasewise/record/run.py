@@ -16,6 +16,7 @@ import msgspec
 from phasewise.errors import InputError
 from phasewise.record.calibration import Calibrated
 from phasewise.record.capture import Capture
+from phasewise.record.disk import whole
 from phasewise.record.envelope import Envelope
 from phasewise.record.judgement import Judgement
 from phasewise.record.load import Load
@@ -95,8 +96,10 @@ def claimed(identity: str, root: Path = RUNS) -> Iterator[Path]:
             root.mkdir(parents=True, exist_ok=True)
             made = [_new(root, identity)]
             trial = made[0] / "trial"
-            trial.write_bytes(bytes(_TRIAL))
-            trial.unlink()
+            try:
+                trial.write_bytes(bytes(_TRIAL))
+            finally:
+                trial.unlink(missing_ok=True)
         except OSError as error:
             where = f"{_short(root)} cannot be written to ({error.strerror})"
             raise InputError(f"{where}: give --out a folder that can.") from None
@@ -124,15 +127,8 @@ def save(run: Run, folder: Path) -> None:
     Raises:
         OSError: it cannot be written.
     """
-    content = msgspec.json.format(msgspec.json.encode(run), indent=1)
-    partial = folder / "run.json.partial"
-    try:
-        partial.write_bytes(content)
-        partial.replace(folder / "run.json")
-    except OSError:
-        with suppress(OSError):
-            partial.unlink()
-        raise
+    with whole(folder / "run.json") as partial:
+        partial.write_bytes(msgspec.json.format(msgspec.json.encode(run), indent=1))
 
 
 def load(path: Path) -> Run:

@@ -159,6 +159,9 @@ class SpeedOfLight(msgspec.Struct, frozen=True, kw_only=True):
         compute: SM throughput; None when not collected.
         memory: memory throughput (the larger of L1, L2 and DRAM, as Nsight Compute defines it).
         dram: DRAM throughput.
+        dram_bandwidth: bytes/s that DRAM gave and took.
+        occupancy: warps that were there, of those that fit.
+        sm_clock: Hz at which the counters were read; ncu holds it at its base unless told --clock-control none.
         kernels: how many had counters.
         duration_s: their time.
         rule: NVIDIA's SOLBottleneck rule on the weighted figures: ``latency`` when both are under 60%, else the larger.
@@ -170,6 +173,9 @@ class SpeedOfLight(msgspec.Struct, frozen=True, kw_only=True):
     kernels: int
     duration_s: float
     rule: Literal["compute", "memory", "latency", "not measured"]
+    dram_bandwidth: float | None = None
+    occupancy: float | None = None
+    sm_clock: float | None = None
 
 
 class MeasuredKernel(msgspec.Struct, frozen=True, kw_only=True):
@@ -186,6 +192,9 @@ class MeasuredKernel(msgspec.Struct, frozen=True, kw_only=True):
     waves: float | None
     rule: Literal["compute", "memory", "latency", "not measured"]
     notes: tuple[str, ...] = ()
+    dram_bytes: float | None = None
+    occupancy: float | None = None
+    sm_clock: float | None = None
 
 
 PartName = Literal["floor", "kernels", "communication", "copies", "launches", "host"]

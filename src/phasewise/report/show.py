@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
+from phasewise.record.disk import whole
 from phasewise.record.load import LoadPlan
 from phasewise.record.logs import Logs
 from phasewise.record.power import Recordings, Watched
@@ -39,12 +40,14 @@ def profiled(run: Run, folder: Path, unsaved: dict[str, str], *, as_json: bool, 
     page = _page(run)
     if "run.json" not in unsaved:
         try:
-            (folder / PAGE).write_text(page, encoding="utf-8")
+            with whole(folder / PAGE) as partial:
+                partial.write_text(page, encoding="utf-8")
         except OSError as error:
             unsaved = {**unsaved, PAGE: error.strerror or str(error)}
     again(run, None if unsaved else folder, "json" if as_json else "text", full=full)
     why = ", ".join(f"{name} ({reason})" for name, reason in unsaved.items())
-    return f"not saved in {folder}: {why}; what was measured is in the report on stdout." if why else ""
+    rest = "what was measured is in the report on stdout: make room there or give --out another folder"
+    return f"not saved in {folder}: {why}; {rest} before the next run." if why else ""
 
 
 traced = loaded = swept = captured = judged = powered = power_swept = profiled

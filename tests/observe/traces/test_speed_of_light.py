@@ -51,6 +51,24 @@ def test_weighted_by_time() -> None:
     assert (found.kernels, found.duration_s, found.rule) == (2, pytest.approx(4e-6), "latency")
 
 
+def test_what_dram_moved_the_warps_and_the_clock_by_hand() -> None:
+    measured = rows(
+        duration=[1000, 3000, 500],
+        compute=[80, 40, 10],
+        memory=[20, 60, 10],
+        dram=[NAN, 50, NAN],
+        dram_bytes=[2e6, 6e6, NAN],
+        warps=[50, 90, NAN],
+        sm_clock=[1.5e9, 1.5e9, 1.5e9],
+    )
+    found = weighted(measured, np.ones(3, bool))
+    assert found.dram_bandwidth == pytest.approx(8e6 / 4e-6)  # 8 MB in the 4 us of the kernels that tell
+    assert found.occupancy == pytest.approx((1 * 50 + 3 * 90) / 4)
+    assert found.sm_clock == pytest.approx(1.5e9)
+    silent = weighted(rows(duration=[1000], compute=[80], memory=[20]), np.ones(1, bool))
+    assert (silent.dram_bandwidth, silent.occupancy, silent.sm_clock) == (None, None, None)
+
+
 def test_compute_and_memory_are_of_the_same_kernels() -> None:
     measured = rows(duration=[1000, 1000, NAN, 0], compute=[70, NAN, 99, 99], memory=[30, 95, 1, 1], dram=[1, 2, 3, 4])
     found = weighted(measured, np.ones(4, bool))

@@ -167,14 +167,15 @@ def test_a_failure_while_writing_leaves_nothing(tmp_path: Path, monkeypatch: pyt
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(chrome, "phase_events", full)
-    with pytest.raises(UsageError, match="No space left"):
+    with pytest.raises(OSError, match="No space left"):
         made(tmp_path / "out.json", [path], [0, 0, 1])
     assert sorted(tmp_path.iterdir()) == [path]
 
 
 def test_names_from_a_trace_stay_names(tmp_path: Path) -> None:
     hostile = 'a"},{"ph":"X","name":"\x1b[31m</script>\\'
-    files = [write(tmp_path / f"{rank}.json", events(((hostile, 5_000_000, 10),))) for rank in (0, 1)]
+    made_up = events(((hostile, 5_000_000, 10),))
+    files = [write(tmp_path / f"{rank}.json", made_up, rank=rank) for rank in (0, 1)]
     _, document = made(tmp_path / "out.json", files, [0, 0])
     assert {event["name"] for event in document["traceEvents"] if event.get("cat") == "kernel"} == {
         json.loads(json.dumps(hostile))

@@ -56,8 +56,8 @@ def test_ranks_follow_what_the_files_say_of_themselves(tmp_path: Path) -> None:
 def test_ranks_follow_the_names_when_the_files_do_not_tell_them_apart(
     tmp_path: Path, ranks: tuple[int | None, ...]
 ) -> None:
-    for name, rank in zip(("r10", "r2", "r1"), ranks, strict=True):
-        write(tmp_path / f"{name}.json", rank=rank)
+    for number, (name, rank) in enumerate(zip(("r10", "r2", "r1"), ranks, strict=True)):
+        write(tmp_path / f"{name}.json", rank=rank, base=BASE + number)  # two that began at one ns are one recording
     trace = read_all([tmp_path])
     assert [Path(source.path).name for source in trace.sources] == ["r1.json", "r2.json", "r10.json"]
 
@@ -91,7 +91,7 @@ def test_files_that_all_count_from_the_boot_of_the_machine_stay_in_step(tmp_path
 
 def test_a_folder_stands_for_its_files_and_one_level_below(tmp_path: Path) -> None:
     write(tmp_path / "job" / "a.json.gz")
-    write(tmp_path / "job" / "host1" / "b.json")
+    write(tmp_path / "job" / "host1" / "b.json", base=BASE + 1)
     write(tmp_path / "job" / "host1" / "deeper" / "c.json")
     write(tmp_path / "job" / ".hidden.json")
     (tmp_path / "job" / "notes.txt").write_text("from Tuesday")
@@ -103,7 +103,7 @@ def test_a_folder_stands_for_its_files_and_one_level_below(tmp_path: Path) -> No
 def test_a_zip_stands_for_its_members(tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "ranks.zip", "w") as archive:
         archive.write(write(tmp_path / "r0.json"), "r0.json")
-        archive.write(write(tmp_path / "r1.json.gz"), "deep/r1.json.gz")
+        archive.write(write(tmp_path / "r1.json.gz", base=BASE + 1), "deep/r1.json.gz")
         archive.writestr("README", "two ranks")
     trace = read_all([tmp_path / "ranks.zip"])
     assert len(trace.sources) == 2

@@ -40,7 +40,7 @@ def test_without_a_word_nothing_changes(tmp_path: Path) -> None:
 
 
 def test_a_recording_without_steps_is_one_step_in_its_place(tmp_path: Path) -> None:
-    trace = read_all([write(tmp_path / f"{rank}.json") for rank in (0, 1)])
+    trace = read_all([write(tmp_path / f"{rank}.json", rank=rank) for rank in (0, 1)])
     # Rank 1 has a step, rank 0 none: the new step comes first, and the other one's events follow it.
     split = split_of(trace, (step(1, "decode", 1.0),), [-1, -1, -1, 0, 0, -1])
     found = by_word(trace, split, {0: "prefill", 1: "decode"})

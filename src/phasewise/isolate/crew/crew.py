@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, wait
 from concurrent.futures import TimeoutError as TookTooLong
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 from phasewise import __version__
@@ -79,7 +78,7 @@ class Crew:
     def send(
         self,
         plan: Plan,
-        folder: Path,
+        book: Book,
         *,
         trial: int,
         drain_s: float,
@@ -87,19 +86,18 @@ class Crew:
         stopped: Callable[[], bool],
         tell: Callable[[int, int], None],
     ) -> tuple[Done, ...]:
-        """Send ``plan`` together and write its rows; see `workload.worker.Worker` for the arguments.
+        """Send ``plan`` together, its rows into ``book``; see `workload.worker.Worker` for the arguments.
 
         A worker that is lost costs what it had not handed over; the others go on.
 
         Raises:
             EngineError: all were lost before anything was sent.
-            OSError: rows cannot be written.
         """
         shifts = self._ready(plan, trial, drain_s, most)
         self.start = time.perf_counter() + LEAD_S
         for shift in shifts:
             shift.begin(self.start)
-        with _stopping(shifts), Book(folder) as book:
+        with _stopping(shifts):
             self._gather(shifts, plan, book, stopped, tell)
         for shift in shifts:
             self._align(shift, plan, FIRST, sure=True)

@@ -21,7 +21,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Self
 
-from phasewise.isolate.ledger.schema import Frame
+import msgspec
+
+from phasewise.isolate.ledger.columns import last
+from phasewise.isolate.ledger.schema import PARTS, TABLES, Frame
 from phasewise.isolate.ledger.sheet import Sheet
 
 _SET_PIPE_SIZE = 1031
@@ -41,21 +44,34 @@ _numbers = itertools.count()
 class Book(Sheet):
     """A sheet whose child writes parts into ``folder``/rows; one per trial. It is ready when this returns.
 
+    Args:
+        keeps: what cannot be written is kept, for ``rest``, and no failure is raised before the end: whoever fills it
+            looks at ``why``.
+
+    Attributes:
+        why: rows cannot be written any more; empty while they can.
+
     Raises:
         OSError: the child cannot be started, or cannot write there.
     """
 
-    def __init__(self, folder: Path, worker: int = 0) -> None:
+    def __init__(self, folder: Path, worker: int = 0, *, keeps: bool = False) -> None:
         super().__init__(worker)
+        self._keeps = keeps
         self._folder, self._name = folder.absolute(), f"{worker:03}.{os.getpid()}.{next(_numbers)}"
+        self._decoder = msgspec.msgpack.Decoder(Frame)
         self._kept: deque[bytes] = deque()
         self._out: deque[memoryview] = deque()
         self._written = self._killed = 0
-        self._why = self._said = ""
+        self.why = self._said = ""
         self._closed = False
         self._child = self._started()
-        self._wait(_READY_S)
-        if self._why:
+        try:
+            self._wait(_READY_S)
+        except BaseException:
+            self._end()
+            raise
+        if self.why and not keeps:
             self.close()
 
     def add(self, frame: Frame) -> None:
@@ -66,14 +82,15 @@ class Book(Sheet):
     def push(self) -> None:
         """Hand on what there is, as far as the pipe takes it now."""
         data = self._filled()
-        if self._why:
+        if self.why and not self._keeps:
             return
         if data:
             frame = len(data).to_bytes(4, "little") + data
             self._kept.append(frame)
             self._out.append(memoryview(frame))
-        self._write()
-        self._hear()
+        if not self.why:
+            self._write()
+            self._hear()
 
     def close(self) -> None:
         """Hand on the rest and wait until it is written.
@@ -85,16 +102,26 @@ class Book(Sheet):
             return
         self._closed = True
         self.push()
-        while self._kept:
+        while self._kept and not self.why:
             child = self._child
             os.set_blocking(self._into, True)
             self._write()
             _close(child.stdin)
-            while self._child is child and self._kept:
+            while self._child is child and self._kept and not self.why:
                 self._wait(None)
         self._end()
-        if self._why:
-            raise OSError(EIO, self._why)
+        if self.why:
+            raise OSError(EIO, self.why)
+
+    def rest(self) -> list[Frame]:
+        """The rows that are in no part, once this is closed and `why` says why; they must have been kept."""
+        have = {table: last(self._folder / PARTS, self._name, table) for table in TABLES}
+        found = []
+        for number, frame in enumerate(self._kept, self._written):
+            whole = self._decoder.decode(frame[4:])
+            requests = whole.requests if number > have["requests"] else []
+            found.append(Frame(requests, whole.chunks if number > have["chunks"] else []))
+        return found
 
     def __enter__(self) -> Self:
         return self
@@ -172,9 +199,10 @@ class Book(Sheet):
         self._child = self._started()
 
     def _give_up(self, why: str) -> None:
-        self._why = self._why or why
-        self._kept.clear()
+        self.why = self.why or why
         self._out.clear()
+        if not self._keeps:
+            self._kept.clear()
 
     def _end(self) -> None:
         """Let the child end, and see it end."""

@@ -146,6 +146,9 @@ CHUNK_TYPES = {
 that completed it, ``read`` the number of that read in its answer (equal numbers were coalesced), ``tokens`` what the
 server says is in it, null where it does not say."""
 
+TABLES = {"requests": REQUEST_TYPES, "chunks": CHUNK_TYPES}
+"""The tables of a run, and the types of their columns."""
+
 
 class Chunks(msgspec.Struct, frozen=True, array_like=True):
     """Some events on their way: arrays as bytes, little-endian; ``tokens`` is -1 where nothing says."""

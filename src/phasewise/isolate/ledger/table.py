@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Collection
-from errno import EIO
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from phasewise.isolate.ledger.schema import CHUNK_TYPES, PARTS, REQUEST_TYPES, WARMUP
+from phasewise.isolate.ledger.columns import as_columns, typed
+from phasewise.isolate.ledger.schema import PARTS, TABLES, WARMUP, Frame
+from phasewise.record.disk import told, whole
 
 Floats = NDArray[np.float64]
 
-TABLES = {"requests": REQUEST_TYPES, "chunks": CHUNK_TYPES}
 _ORDER = {"requests": "trial, request", "chunks": "trial, request, read"}
 
 
@@ -33,17 +33,12 @@ def merge(folder: Path, unused: Collection[int] = ()) -> None:
         parts = sorted((folder / PARTS).glob(f"{table}-*.parquet"))
         if not parts:
             continue
-        partial, order = folder / f"{table}.partial", _ORDER[table]
-        try:
-            with duckdb.connect() as connection:
-                source = connection.read_parquet([str(part) for part in parts])
-                if unused:
-                    trial = f"CASE WHEN request IN ({', '.join(map(str, sorted(unused)))}) THEN {WARMUP} ELSE trial END"
-                    source = source.project(f"* REPLACE ({trial} AS trial)")
-                source.order(order).write_parquet(str(partial), compression="zstd")
-        except duckdb.Error as error:
-            raise OSError(EIO, str(error).partition("\n")[0]) from error
-        partial.rename(folder / f"{table}.parquet")
+        with told(), whole(folder / f"{table}.parquet") as partial, duckdb.connect() as connection:
+            source = connection.read_parquet([str(part) for part in parts])
+            if unused:
+                trial = f"CASE WHEN request IN ({', '.join(map(str, sorted(unused)))}) THEN {WARMUP} ELSE trial END"
+                source = source.project(f"* REPLACE ({trial} AS trial)")
+            source.order(_ORDER[table]).write_parquet(str(partial), compression="zstd")
         for part in parts:
             part.unlink()
     discard(folder)
@@ -54,8 +49,12 @@ def discard(folder: Path) -> None:
     shutil.rmtree(folder / PARTS, ignore_errors=True)
 
 
-def read(folder: Path, table: str, columns: str, where: str = "true") -> dict[str, NDArray[Any]]:
+def read(
+    folder: Path, table: str, columns: str, where: str = "true", rest: Sequence[Frame] = ()
+) -> dict[str, NDArray[Any]]:
     """Some columns of a run's ``requests`` or ``chunks``, by name, nulls as NaN, in the order of the merged file.
+
+    ``rest`` are rows that are in no file.
 
     Raises:
         OSError: the rows cannot be read.
@@ -64,14 +63,16 @@ def read(folder: Path, table: str, columns: str, where: str = "true") -> dict[st
 
     merged = folder / f"{table}.parquet"
     files = [merged] if merged.exists() else sorted((folder / PARTS).glob(f"{table}-*.parquet"))
-    if not files:
+    unwritten = as_columns(rest, table)
+    if not files and not unwritten:
         return {name.strip().split(" ")[-1]: np.empty(0) for name in columns.split(",")}
-    try:
-        with duckdb.connect() as connection:
-            rows = connection.read_parquet([str(file) for file in files]).filter(where).order(_ORDER[table])
-            found = rows.project(columns).fetchnumpy()
-    except duckdb.Error as error:
-        raise OSError(EIO, str(error).partition("\n")[0]) from error
+    with told(), duckdb.connect() as connection:
+        sources = [connection.read_parquet([str(file) for file in files])] if files else []
+        if unwritten:
+            connection.register("rest", unwritten)
+            sources.append(connection.sql(f"SELECT {typed(TABLES[table])} FROM rest"))
+        rows = sources[0].union(sources[1]) if len(sources) > 1 else sources[0]
+        found = rows.filter(where).order(_ORDER[table]).project(columns).fetchnumpy()
     return {name: _plain(values) for name, values in found.items()}
 
 

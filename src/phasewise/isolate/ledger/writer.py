@@ -25,6 +25,8 @@ EVERY_S = 0.25
 
 _READ = 1 << 20
 _LOWEST = 19
+_LONGEST = 300
+"""Characters of why, of which a line is made."""
 
 
 def main(arguments: list[str]) -> int:
@@ -41,8 +43,8 @@ def main(arguments: list[str]) -> int:
             if not frames:
                 parts.write()
                 _say(parts.number)
-    except (OSError, msgspec.DecodeError, duckdb.Error) as error:
-        _say(str(error).partition("\n")[0])
+    except (OSError, msgspec.DecodeError, duckdb.Error, MemoryError) as error:
+        _say(" ".join(str(getattr(error, "strerror", None) or error or type(error).__name__).split())[:_LONGEST])
         return 1
     return 0
 

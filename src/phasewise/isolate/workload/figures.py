@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phasewise.isolate.ledger import table
-from phasewise.isolate.ledger.schema import ENDED_BY_US
+from phasewise.isolate.ledger.schema import ENDED_BY_US, Frame
 from phasewise.isolate.workload.client import client
 from phasewise.isolate.workload.gaps import Arrived, arrived, gaps
 from phasewise.isolate.workload.goodput import goodput
@@ -83,13 +83,13 @@ class Rows(NamedTuple):
         return self.first - self.due
 
 
-def rows(folder: Path, trial: int) -> Rows:
-    """Read the requests of ``trial``.
+def rows(folder: Path, trial: int, rest: Sequence[Frame] = ()) -> Rows:
+    """Read the requests of ``trial``, those that are only in ``rest`` too.
 
     Raises:
         OSError: they cannot be read.
     """
-    found = table.read(folder, "requests", _COLUMNS, f"trial = {trial}")
+    found = table.read(folder, "requests", _COLUMNS, f"trial = {trial}", rest)
     due = _real(found["due_s"])
     order = np.argsort(due, kind="stable")
     errors = [found["error"][i] for i in order]
@@ -132,14 +132,21 @@ def _reasons(errors: Sequence[object], status: Values) -> tuple[str, ...]:
 
 
 def figures(
-    folder: Path, plan: LoadPlan, done: Sequence[Done], limits: Limits | None, *, trial: int = 0, trims: bool = True
+    folder: Path,
+    plan: LoadPlan,
+    done: Sequence[Done],
+    limits: Limits | None,
+    *,
+    trial: int = 0,
+    trims: bool = True,
+    rest: Sequence[Frame] = (),
 ) -> Load:
-    """The section of one trial.
+    """The section of one trial; ``rest`` are rows that could not be written.
 
     Raises:
         OSError: the rows cannot be read.
     """
-    seen = rows(folder, trial)
+    seen = rows(folder, trial, rest)
     missing: dict[str, str] = {}
     load = Load(
         plan=plan,
@@ -161,7 +168,7 @@ def figures(
     inside = (seen.due >= stretch.begin_s) & (seen.due <= stretch.end_s)
     counted = inside & seen.answered
     stretch = msgspec.structs.replace(stretch, requests=int((inside & ~seen.broken).sum()))
-    came = _arrived(folder, trial)
+    came = _arrived(folder, trial, rest)
     between = gaps(came)
     within = (between.at_s >= stretch.begin_s) & (between.at_s <= stretch.end_s)
     flown = _in_flight(seen)
@@ -219,9 +226,9 @@ def _pace(seen: Rows, plan: LoadPlan) -> float:
     return float(np.median(times)) if len(times) else 0.0
 
 
-def _arrived(folder: Path, trial: int) -> Arrived:
+def _arrived(folder: Path, trial: int, rest: Sequence[Frame]) -> Arrived:
     columns = "request, read, at_s, tokens, shows_text"
-    found = table.read(folder, "chunks", columns, f"trial = {trial}")
+    found = table.read(folder, "chunks", columns, f"trial = {trial}", rest)
     return arrived(
         found["request"].astype(np.int64),
         _real(found["at_s"]),

@@ -31,12 +31,19 @@ def goodput(ttft: Values, tpot: Values, failed: NDArray[np.bool_], limits: Limit
         nearness["tpot"] = _needed(np.where(failed, np.inf, np.nan_to_num(tpot)), limits.part) / limits.tpot_s
     broken: dict[Breaks, int] = {"ttft": int((~met_ttft).sum()), "tpot": int((~met_tpot).sum())}
     first = max(nearness, key=lambda name: (broken[name], nearness[name]))
+    offered = len(both) / seconds if seconds > 0 else 0.0
     return Goodput(
         limits=limits,
         met=met,
         met_ttft=share(met_ttft, "requests that met the TTFT limit") if limits.ttft_s is not None else None,
         met_tpot=share(met_tpot, "requests that met the TPOT limit") if limits.tpot_s is not None else None,
-        rate=measured(float(both.sum()) / seconds if seconds > 0 else 0.0, "request/s", "met the limits, per second"),
+        rate=measured(
+            met.value * offered,
+            "request/s",
+            "met the limits, per second",
+            low=(met.low or 0.0) * offered,
+            high=(1.0 if met.high is None else met.high) * offered,
+        ),
         holds=_holds(met, limits.part),
         requests=len(both),
         first=first,

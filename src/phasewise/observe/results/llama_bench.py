@@ -7,6 +7,7 @@ test's own tokens only, so that tg holds no prompt. ± is the standard deviation
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -29,6 +30,9 @@ _DEVICE = re.compile(r"^\s*Device \d+: (.{1,80}?), (?:compute capability|gfx)", 
 
 _ALL_LAYERS = 99
 """``n_gpu_layers`` from which on, and -1, it means all of them."""
+
+_MICRO_BATCH = 512.0
+"""llama.cpp's own ``n_ubatch``, which tables leave out when it is that."""
 
 _VARIED = {
     **dict.fromkeys(("n_gpu_layers", "ngl"), "ngl"),
@@ -86,7 +90,8 @@ def read(content: Content) -> Reported:
     for number, entry in enumerate(entries, 1):
         test = _named(content, entry) if "test" in entry else _counted(content, entry, number)
         if test:
-            rows.append(_ran(_row(test), entry, [f"{_VARIED[key]} {str(entry.get(key))[:20]}" for key in varied]))
+            apart = [f"{_VARIED[key]} {str(entry.get(key))[:20]}" for key in varied]
+            rows.append(_ran(_row(test), entry, apart, _devices(entry, _gpus(content, entry))))
     if not rows:
         content.wrong("has no test with a rate: let llama-bench finish one")
     first = entries[0]
@@ -126,14 +131,35 @@ def _said(entry: Mapping[str, Any], *keys: str) -> str:
     return next((str(entry[key]).strip() for key in keys if entry.get(key) is not None), "")
 
 
-def _ran(row: Row, entry: Mapping[str, Any], varied: list[str]) -> Row:
+def _ran(row: Row, entry: Mapping[str, Any], varied: list[str], devices: int) -> Row:
     """``row`` with where it ran, and with what tells it from others of its size."""
     layers, notes = _layers(entry)
-    if _said(entry, "split_mode", "sm") == "layer" and len(str(entry.get("gpu_info") or "").split(",")) > 1:
-        notes.append("its devices work one after the other (split_mode layer): together they are no faster than one")
+    if layers != 0 and devices > 1 and _said(entry, "split_mode", "sm") in ("", "layer"):
+        batch, micro = (_number(_said(entry, name)) for name in ("n_batch", "n_ubatch"))
+        size = micro if isinstance(micro, float) else _MICRO_BATCH
+        row = _in_turns(row, devices, min(size, batch) if isinstance(batch, float) else size)
     return msgspec.structs.replace(
         row, label=", ".join([row.label, *varied]), gpu_layers=layers, notes=(*row.notes, *notes)
     )
+
+
+def _in_turns(row: Row, devices: int, size: float) -> Row:
+    """``row`` of devices that hold some layers each (split_mode layer, llama.cpp's own choice), and hand on a batch.
+
+    A step of one token is on one device at a time. Of a prompt, k micro-batches pass through n devices as through a
+    pipeline, in k + n - 1 turns instead of k·n: as if k·n / (k + n - 1) of them worked at once.
+    """
+    turns = f"its {devices} devices work one after the other (split_mode layer)"
+    prefill, decode = row.prefill, row.decode
+    if prefill is not None:
+        batches = max(1, math.ceil(prefill.tokens.value / max(1.0, size)))
+        at_once = batches * devices / (batches + devices - 1)
+        said = f"{turns}: {batches:,} micro-batch{'es' * (batches != 1)} of {size:,.0f} keep {at_once:.3g} of them busy"
+        prefill = msgspec.structs.replace(prefill, at_once=at_once, notes=(*prefill.notes, said))
+    if decode is not None:
+        said = f"{turns}: a step is held against one of them"
+        decode = msgspec.structs.replace(decode, at_once=1.0, notes=(*decode.notes, said))
+    return msgspec.structs.replace(row, prefill=prefill, decode=decode)
 
 
 def _layers(entry: Mapping[str, Any]) -> tuple[int | None, list[str]]:

@@ -1,9 +1,9 @@
 """Traces: what a profiler wrote, as one event model; then whose time it was. The modules, in the order data flows:
 
 1. Files to one `events.Trace`, tables of numpy columns. `files` (which, and whose rank), `opened` (plain, gzip, zip),
-   `opening` (the reader by content), `readers/` (one per form), `refusal` (what is no trace), `join` (one clock, one
-   table of names), `tables` (rows made, chosen, joined), `cpu` (operators in the place of kernels, without a device),
-   `capture` (names of kernels in graphs, from a trace of their capture).
+   `opening` (the reader by content), `readers/` (one per form), `refusal` (what is no trace), `twins` (one recording
+   twice), `join` (one clock, one table of names), `tables` (rows made, chosen, joined), `cpu` (operators in the place
+   of kernels, without a device), `capture` (names of kernels in graphs, from a trace of their capture).
 2. Steps, and each event's, as `split.Split`. `steps` wires: `attribution` (the launch of an event, the step of a
    launch), `found` (where steps are: `marks` by bands, `annotations` what those say, `rhythm` without any), `strays`.
 3. The phase of a step that nothing names. `phase` weighs what `tells` reads from the names of kernels and `shapes` from

@@ -53,6 +53,8 @@ def check(out: Path, inputs: Sequence[Path], *, force: bool) -> None:
         raise UsageError(f"--annotate {out} exists: name another file, or add --force to replace it.")
     if not out.parent.is_dir():
         raise UsageError(f"--annotate {out}: there is no folder {out.parent}.")
+    if not os.access(out.parent, os.W_OK | os.X_OK):
+        raise UsageError(f"--annotate {out}: {out.parent} cannot be written to: name a file in a folder that can.")
 
 
 def annotate(
@@ -64,13 +66,11 @@ def annotate(
     ``trace``: what lies on the clock.
 
     Raises:
-        UsageError: see `check`; or it cannot be written.
+        UsageError: see `check`.
+        OSError: it cannot be written.
     """
     check(out, inputs, force=force)
-    try:
-        handle, partial = tempfile.mkstemp(prefix=f".{out.name}.", dir=out.parent)
-    except OSError as error:
-        raise UsageError(f"--annotate {out} cannot be written ({error.strerror}): name a file that can.") from None
+    handle, partial = tempfile.mkstemp(prefix=f".{out.name}.", dir=out.parent)
     try:
         with os.fdopen(handle, "wb") as raw, _packed(raw, out) as file:
             for block in _content(inputs, trace, split, progress):
@@ -78,8 +78,6 @@ def annotate(
         check(out, inputs, force=force)
         os.chmod(partial, 0o666 & ~_umask())
         os.replace(partial, out)
-    except OSError as error:
-        raise UsageError(f"--annotate {out} cannot be written ({error.strerror}): name a file that can.") from None
     finally:
         with suppress(OSError):
             os.unlink(partial)

@@ -147,7 +147,8 @@ class Measured(NamedTuple):
     """Kernels with hardware counters and no timeline (Nsight Compute). NaN: the counter was not collected.
 
     ``duration`` in ns; ``compute``, ``memory`` and ``dram`` are Speed Of Light percentages of the sustained peak;
-    ``waves`` are waves per multiprocessor; ``dram_bytes`` read plus written; ``group`` an index into `Trace.names` of
+    ``waves`` are waves per multiprocessor; ``warps`` the achieved occupancy in percent; ``dram_bytes`` read plus
+    written; ``sm_clock`` in Hz; ``group`` an index into `Trace.names` of
     the NVTX range around the kernel, -1 none; ``device`` is an index into `Trace.names` too (the device's name).
     """
 

@@ -43,6 +43,26 @@ def text(path: Path) -> str:
     return os.fsencode(path).decode("utf-8", "replace")
 
 
+@contextmanager
+def scratch(name: str) -> Iterator[Path]:
+    """A folder for a copy of the trace called ``name``, gone after the block.
+
+    Raises:
+        InputError: there is no place for one.
+    """
+    try:
+        folder = tempfile.TemporaryDirectory(prefix="phasewise-", ignore_cleanup_errors=True)
+    except OSError as error:
+        raise _no_room(name, error) from None
+    with folder as path:
+        yield Path(path)
+
+
+def _no_room(name: str, error: OSError) -> InputError:
+    why = (error.strerror or str(error)).rstrip(".")
+    return InputError(f"{name} cannot be unpacked to be read ({why}): set TMPDIR to a folder with room for it.")
+
+
 class Opened:
     """One file, or one member of a zip.
 
@@ -103,11 +123,21 @@ class Opened:
         if not self.packed:
             yield self.path
             return
-        with tempfile.TemporaryDirectory(prefix="phasewise-") as folder:
-            path = Path(folder, name)
+        with scratch(self.name) as folder:
+            yield self.copied(folder / name)
+
+    def copied(self, path: Path) -> Path:
+        """``path``, with the content in it.
+
+        Raises:
+            InputError: there is no room for it.
+        """
+        try:
             with path.open("wb") as file:
                 file.writelines(self.blocks())
-            yield path
+        except OSError as error:
+            raise _no_room(self.name, error) from None
+        return path
 
     def _plain(self, file: BinaryIO, size: int) -> Iterator[bytes]:
         while block := self.read(file, size):

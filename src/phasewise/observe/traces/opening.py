@@ -13,14 +13,15 @@ from phasewise.observe.traces.files import Part, by_rank, found, natural, recogn
 from phasewise.observe.traces.join import joined
 from phasewise.observe.traces.opened import Opened, text
 from phasewise.observe.traces.readers import Progress, registry
+from phasewise.observe.traces.twins import fingerprint
 
 
 def read_all(paths: Sequence[Path], progress: Progress = lambda doing, fraction: None) -> Trace:
     """Everything in ``paths``: the files of one job, one source and rank for each process.
 
     A folder stands for the files in it and one level below, a zip for its members; what no reader knows there is
-    skipped, and the first source says so; so is the trace of vLLM's front end beside those of workers. Ranks follow
-    what the files say of themselves when each says another, else their names.
+    skipped, and the first source says so; so is the trace of vLLM's front end beside those of workers, and a second
+    copy of a recording. Ranks follow what the files say of themselves when each says another, else their names.
 
     Raises:
         UsageError: a file is named twice.
@@ -33,21 +34,25 @@ def read_all(paths: Sequence[Path], progress: Progress = lambda doing, fraction:
     front = [part for part in known if FRONT_END in part.opened.name]
     known = [part for part in known if part not in front] or known
     groups, left = by_rank(known)
-    read, why = _read(groups, progress)
+    read, why, twins = _read(groups, progress)
     order = _in_order([source for _, source in read])
     traces = [(trace, rank) for rank, at in enumerate(order) for trace in read[at][0]]
     sources = [read[at][1] for at in order]
-    notes = (*sources[0].notes, *_skipped(unknown, left, [part for part in front if part not in known]))
+    notes = (*sources[0].notes, *_skipped(unknown, left, [part for part in front if part not in known]), *twins)
     sources[0] = sources[0]._replace(faults=(*sources[0].faults, *why), notes=notes)
     read.clear()
     return joined([trace for trace, _ in traces], [rank for _, rank in traces], sources)
 
 
-def _read(groups: list[list[Part]], progress: Progress) -> tuple[list[tuple[list[Trace], Source]], list[Fault]]:
-    """The parts and the source of each rank, and why some have none.
+def _read(
+    groups: list[list[Part]], progress: Progress
+) -> tuple[list[tuple[list[Trace], Source]], list[Fault], list[str]]:
+    """The parts and the source of each rank, why some have none, and which hold what another holds.
 
     A file that was found in a folder and cannot be used is passed over, as long as another can.
     """
+    seen: dict[object, str] = {}
+    twins: list[str] = []
     read: list[tuple[list[Trace], Source]] = []
     why: list[Fault] = []
     failed: InputError | None = None
@@ -61,7 +66,12 @@ def _read(groups: list[list[Part]], progress: Progress) -> tuple[list[tuple[list
                 progress(doing, start + size * fraction)
 
             try:
-                traces.append(registry.reader(part.reader).read(part.opened, tell))
+                trace = registry.reader(part.reader).read(part.opened, tell)
+                mark, name = fingerprint(trace), part.opened.name
+                if mark is None or (twin := seen.setdefault(mark, name)) == name:
+                    traces.append(trace)
+                else:
+                    twins.append(f"{name} was left out: it holds the recording of {twin}, which would count twice.")
             except InputError as error:
                 if part.named:
                     raise
@@ -72,7 +82,7 @@ def _read(groups: list[list[Part]], progress: Progress) -> tuple[list[tuple[list
             read.append((traces, _source(traces)))
     if not read and failed:
         raise failed
-    return read, why
+    return read, why, twins
 
 
 def _source(traces: list[Trace]) -> Source:

@@ -50,6 +50,7 @@ def weighted(measured: Measured, rows: NDArray[np.generic]) -> SpeedOfLight:
     both = timed & np.isfinite(compute) & np.isfinite(memory)
     counted = both if both.any() else timed & (np.isfinite(compute) | np.isfinite(memory) | np.isfinite(dram))
     means = [_mean(column, duration, counted) for column in (compute, memory, dram)]
+    moved = counted & np.isfinite(bytes_ := measured.dram_bytes[rows])
     found, _ = rule(*(math.nan if mean is None else mean for mean in means[:2]))
     return SpeedOfLight(
         compute=means[0],
@@ -58,6 +59,9 @@ def weighted(measured: Measured, rows: NDArray[np.generic]) -> SpeedOfLight:
         kernels=int(counted.sum()),
         duration_s=float(duration[counted].sum()) * 1e-9,
         rule=found,
+        dram_bandwidth=float(bytes_[moved].sum() / duration[moved].sum() * 1e9) if moved.any() else None,
+        occupancy=_mean(measured.warps[rows], duration, counted),
+        sm_clock=_mean(measured.sm_clock[rows], duration, counted),
     )
 
 
@@ -93,6 +97,9 @@ def measured_kernels(
                 waves=_said(waves),
                 rule=found,
                 notes=notes,
+                dram_bytes=_said(rows.dram_bytes[row]),
+                occupancy=_said(rows.warps[row]),
+                sm_clock=_said(rows.sm_clock[row]),
             )
         )
     return tuple(made)

@@ -10,13 +10,16 @@ from phasewise.record.run import Run
 from phasewise.report.json.leaves import Missing, document
 
 
-def calibration(found: Calibration, file: Path) -> dict[str, object]:
-    """Parameters with their provenance, errors of each phase, every point; ``folds`` stay in the file."""
+def calibration(found: Calibration, file: Path, unkept: str) -> dict[str, object]:
+    """Parameters with their provenance, errors of each phase, every point; ``folds`` stay in the file.
+
+    ``unkept`` is why there is no file; empty when there is.
+    """
     return document(
         {
             "schema": found.schema,
             "name": found.name,
-            "file": str(file),
+            "file": Missing(f"it cannot be written: {unkept}") if unkept else str(file),
             "created": found.created,
             "engine": found.engine or Missing("nobody said what ran it: --engine"),
             "model": found.model,

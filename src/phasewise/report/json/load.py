@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from phasewise.record.load import LoadPlan
+from phasewise.record.load import LoadPlan, Spread
 from phasewise.record.run import Run
 from phasewise.report.json import power
 from phasewise.report.json.leaves import Missing, document
@@ -60,6 +60,9 @@ def load(run: Run) -> dict[str, object]:
 
 
 def _or_missing(value: object, why: str) -> object:
+    if isinstance(value, Spread):
+        points = {**value.points, **{name: Missing(reason) for name, reason in value.missing.items()}}
+        return {"count": value.count, "effective": value.effective, "mean": value.mean, "points": points}
     return Missing(why) if value is None else value
 
 

@@ -27,7 +27,7 @@ from phasewise.report.view.traced_recap import recap
 from phasewise.units import Unit
 
 _TIMELINE: dict[str, Unit] = {"start_s": "s", "length_s": "s"}
-_PERCENT = ("compute", "memory", "dram")
+_PERCENT = ("compute", "memory", "dram", "occupancy")
 """Percentages of Nsight Compute; in the document they are ratios, as every other share is."""
 
 

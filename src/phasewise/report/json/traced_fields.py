@@ -30,11 +30,10 @@ _WHY: dict[str, str] = {
     "rank": "the file does not say",
     "world": "the file does not say",
     "speed_of_light": "not measured: no counters were collected",
-    "compute": "not measured: not collected",
-    "memory": "not measured: not collected",
-    "dram": "not measured: not collected",
-    "waves": "not measured: not collected",
-    "duration_s": "not measured: not collected",
+    **dict.fromkeys(
+        ("compute", "memory", "dram", "waves", "dram_bytes", "dram_bandwidth", "occupancy", "sm_clock", "duration_s"),
+        "not measured: not collected",
+    ),
 }
 """Why a field of a trace is null, by its name, where the record does not say so itself."""
 
@@ -64,5 +63,12 @@ def _value(value: object, name: str, missing: dict[str, str]) -> object:
 def _unit(name: str) -> Unit:
     if name.endswith("_s"):
         return "s"
-    known: dict[str, Unit] = {"requests": "request", "tokens": "token", "context": "token"}
+    known: dict[str, Unit] = {
+        "requests": "request",
+        "tokens": "token",
+        "context": "token",
+        "dram_bytes": "B",
+        "dram_bandwidth": "B/s",
+        "sm_clock": "Hz",
+    }
     return known.get(name, "1")

@@ -14,18 +14,16 @@ from phasewise.report.view import calibrated as view
 from phasewise.report.view import words
 
 
-def calibration(found: Calibration, file: Path) -> RenderableType:
-    """The whole calibration, and how to use it."""
+def calibration(found: Calibration, file: Path, unkept: str) -> RenderableType:
+    """The whole calibration, and how to use it, or why it is not kept."""
+    use = f"Use it: phasewise predict ... --calibrated {words.name(found.name)}"
+    kept = [f"Kept in {file}", use] if not unkept else [f"Not kept: {file} cannot be written ({unkept})."]
     return Group(
         sentence(view.headline(found), "bold"),
         section("Parameters", Grid(view.parameters(found))),
         section("Points", Grid(view.points(found))),
         *([section("What the points do not say", bullets(map(words.clean, found.notes)))] if found.notes else []),
-        section(
-            "Kept",
-            sentence(f"Kept in {file}"),
-            sentence(f"Use it: phasewise predict ... --calibrated {words.name(found.name)}"),
-        ),
+        section("Kept", *map(sentence, kept)),
     )
 
 

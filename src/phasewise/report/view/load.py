@@ -16,6 +16,8 @@ _MEANS: dict[Breaks, str] = {"ttft": "TTFT (prefill and queue)", "tpot": "TPOT (
 
 POINTS = ("p50", "p90", "p95", "p99")
 
+_BOTH = ("p50", "p99")
+
 _MOST_REASONS = 8
 
 _NEEDED = {p: math.ceil(math.log(0.025) / math.log(p / 100)) for p in (50, 90, 95, 99)}
@@ -74,14 +76,23 @@ def _sought(found: Load) -> str:
 
 def _figures(found: Load) -> str:
     ttft, tpot, rates = found.waited, found.tpot, found.rates
-    parts = [
-        f"TTFT {words.amount(ttft.points['p50'])} (p50) and {words.amount(ttft.points['p99'])} (p99)" if ttft else ""
-    ]
-    parts.append(f"TPOT {words.amount(tpot.points['p50'])} (p50)" if tpot else "")
+    parts = [_points(name, spread, shown) for name, spread, shown in (("TTFT", ttft, _BOTH), ("TPOT", tpot, _BOTH[:1]))]
     if rates is not None:
         out = f" and {words.count(rates.tokens_out.value)} tokens out" if rates.tokens_out else ""
         parts.append(f"at {rates.requests.value:,.3g} requests{out} a second")
     return ", ".join(part for part in parts if part)
+
+
+def _points(name: str, spread: Spread | None, shown: tuple[str, ...]) -> str:
+    """``TTFT 3 ms (p50) and 6 ms (p99)``, of those percentiles that there are."""
+    if spread is None:
+        return ""
+    given = [f"{words.amount(spread.points[p])} ({p})" for p in shown if p in spread.points]
+    return f"{name} {' and '.join(given) or f'{words.amount(spread.mean)} (mean)'}"
+
+
+def _point(spread: Spread | None, name: str) -> Quantity | None:
+    return spread.points.get(name) if spread else None
 
 
 def _broken(good: Goodput) -> bool:
@@ -189,8 +200,8 @@ def percentiles(found: Load) -> Table:
             Cell(name),
             Cell(f"{spread.count:,}"),
             give(spread.mean),
-            *(give(spread.points[p]) for p in POINTS),
-            Cell(_ends(spread.points["p99"]), spread.points["p99"]),
+            *(give(_point(spread, p)) for p in POINTS),
+            Cell(_ends(_point(spread, "p99")), _point(spread, "p99")),
         )
         for name, spread in spreads
         if spread is not None
@@ -201,8 +212,8 @@ def percentiles(found: Load) -> Table:
     )
 
 
-def _ends(point: Quantity) -> str:
-    if point.low is None and point.high is None:
+def _ends(point: Quantity | None) -> str:
+    if point is None or (point.low is None and point.high is None):
         return words.NOTHING
     if point.high is None:
         return f"over {words.number(point.low, 's')}"
@@ -213,14 +224,21 @@ def _enough(found: Load) -> str:
     spread = found.waited
     if spread is None:
         return ""
-    short = [f"p{p} ({n} needed)" for p, n in _NEEDED.items() if spread.points[f"p{p}"].high is None]
-    if not short:
-        return ""
-    alike = ""
-    if spread.effective < 0.95 * spread.count:
-        alike = f", which tell as much as {spread.effective:,.0f} independent ones,"
-    few = "is" if spread.count == 1 else "are"
-    return f"{_requests(spread.count)}{alike} {few} too few to bound {words.listed(short)} from above."
+    few = f"{'is' if spread.count == 1 else 'are'} too few"
+    said = []
+    if spread.missing:
+        said.append(f"{_requests(spread.count)} {few} to give {words.listed(tuple(spread.missing))}.")
+    short = [f"p{p} ({n} needed)" for p, n in _NEEDED.items() if f"p{p}" in spread.points and _open(spread, f"p{p}")]
+    if short:
+        alike = f", which may tell no more than {spread.effective:,.0f} independent ones,"
+        alike = alike if spread.effective < 0.95 * spread.count else ""
+        said.append(f"{_requests(spread.count)}{alike} {few} to bound {words.listed(short)} from above.")
+    return " ".join(said)
+
+
+def _open(spread: Spread, name: str) -> bool:
+    """Whether a percentile has no upper end."""
+    return spread.points[name].high is None
 
 
 def goodput(found: Load) -> Table:
@@ -235,7 +253,10 @@ def goodput(found: Load) -> Table:
     note = ""
     if good is not None:
         part = 100 * good.limits.part
-        note = f"Goodput {good.rate.value:,.3g} requests a second. Needed: what {part:g}% of the requests stay within."
+        low, high = good.rate.low, good.rate.high
+        between = "" if low is None or high is None else f" ({low:,.3g} to {high:,.3g})"
+        held = f"what {part:g}% of the requests stay within"
+        note = f"Goodput {good.rate.value:,.3g} requests a second{between}. Needed: {held}."
     heads = columns("limit", ">at", ">met by", ">needed, of the limit")
     return Table(
         title="Limits", columns=heads, rows=tuple(rows), note=note or "No limits were given: --ttft and --tpot."
@@ -348,8 +369,7 @@ def recap(found: Load) -> Table:
     met = (good.met_ttft, good.met_tpot) if good else (None, None)
     sides: dict[str, tuple[str, ...]] = {
         "users see": ("TTFT, queue included", "TPOT"),
-        "p50": tuple(words.amount(one.points["p50"]) if one else words.NOTHING for one in spreads),
-        "p99": tuple(words.amount(one.points["p99"]) if one else words.NOTHING for one in spreads),
+        **{name: tuple(words.amount(_point(one, name)) for one in spreads) for name in _BOTH},
         "limit": tuple(words.number(one, "s") if one is not None else "none given" for one in given),
         "met by": tuple(words.NOTHING if one is None else _met(one) for one in met),
         "first to break": tuple(

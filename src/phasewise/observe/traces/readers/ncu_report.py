@@ -8,7 +8,6 @@ what follows (NVIDIA's ProfilerReport.proto).
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from math import nan
@@ -17,7 +16,7 @@ from typing import Any, BinaryIO
 
 from phasewise.errors import InputError, MissingExtra
 from phasewise.observe.traces.events import Device, Fault, Source, Trace
-from phasewise.observe.traces.opened import Opened
+from phasewise.observe.traces.opened import Opened, scratch
 from phasewise.observe.traces.readers import Progress
 from phasewise.observe.traces.readers.ncu_metrics import Dimension, Kernels, Value, scale
 from phasewise.observe.traces.tables import empty
@@ -140,11 +139,8 @@ def _whole(opened: Opened) -> Iterator[tuple[Path, list[Fault]]]:
     if not opened.packed and _end(opened.path) == opened.path.stat().st_size:
         yield opened.path, []
         return
-    with tempfile.TemporaryDirectory(prefix="phasewise-") as folder:
-        path = Path(folder, "report.ncu-rep")
-        with path.open("wb") as file:
-            for block in opened.blocks():
-                file.write(block)
+    with scratch(opened.name) as folder:
+        path = opened.copied(folder / "report.ncu-rep")
         size, end = path.stat().st_size, _end(path)
         os.truncate(path, end)
         why = opened.truncated or ("its last block is not whole" if end < size else "")

@@ -8,13 +8,12 @@ from __future__ import annotations
 import shlex
 import shutil
 import subprocess
-import tempfile
 from pathlib import Path
 
 from phasewise.engines.text import clean
 from phasewise.errors import InputError
 from phasewise.observe.traces.events import Fault, Trace
-from phasewise.observe.traces.opened import Opened
+from phasewise.observe.traces.opened import Opened, scratch
 from phasewise.observe.traces.readers import Progress, nsys_sqlite
 
 FORM = "Nsight Systems report (.nsys-rep, read through an installed nsys)"
@@ -40,8 +39,8 @@ def read(opened: Opened, progress: Progress) -> Trace:
             f"{opened.name} is an Nsight Systems report, which only nsys opens, and there is none on the PATH: run "
             f"`{_command(opened.path)}` where it is installed and name the .sqlite file."
         )
-    with tempfile.TemporaryDirectory(prefix="phasewise-") as folder, opened.on_disk("report.nsys-rep") as report:
-        export = Path(folder, "export.sqlite")
+    with scratch(opened.name) as folder, opened.on_disk("report.nsys-rep") as report:
+        export = folder / "export.sqlite"
         progress("nsys export", 0.0)
         _export(nsys, report, export, opened.name)
         faults = (Fault("truncated", f"{opened.name}: {opened.truncated}."),) if opened.truncated else ()
