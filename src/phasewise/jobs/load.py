@@ -23,8 +23,8 @@ from phasewise.isolate.workload.plan import Bounds, Plan, warmup, within
 from phasewise.isolate.workload.worker import Done, Worker
 from phasewise.jobs.begun import UNTOLD
 from phasewise.jobs.crew import crew, served
+from phasewise.jobs.crowd_power import of_load
 from phasewise.jobs.envelope import envelope, identity
-from phasewise.jobs.load_power import of_trial
 from phasewise.jobs.sampled import ROWS, Beside
 from phasewise.jobs.saved import why_not
 from phasewise.jobs.stopping import Stop, stopping
@@ -205,7 +205,7 @@ class _Run:
         if not self.stop():
             self.reading.after()
         table.merge(self.folder)
-        self.power = self.reading.power(of_trial(self.folder, found.trial, self.zeros), None)
+        self.power = self.reading.power(of_load(self.folder, found.trial, self.zeros), None)
         files = tuple(f"{name}.parquet" for name in table.TABLES if (self.folder / f"{name}.parquet").exists())
         now = time.time() - time.perf_counter()
         found = msgspec.structs.replace(

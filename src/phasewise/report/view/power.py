@@ -80,6 +80,23 @@ def phases(power: Power) -> Table:
     return Table(title="Power per phase", columns=heads, rows=kept if found else (), note=_nothing(power))
 
 
+def batches(power: Power) -> Table:
+    """Decode by batch, where batches were held one at a time."""
+    rows = []
+    for one in power.batches:
+        figures = one.figures
+        found = (
+            (give(figures.watts), give_share(figures.share), _per(figures, figures.per_token), Cell(""))
+            if figures
+            else (*([Cell(words.NOTHING)] * 3), say(one.why_null))
+        )
+        rows.append((Cell(words.count(one.batch)), Cell(words.count(one.prompt_tokens)), *found))
+    told = any(one.why_null for one in power.batches)
+    heads = columns(">batch", ">prompt each", ">watts", ">of the limit", ">per output token", "not judged")
+    kept = len(heads) if told else len(heads) - 1
+    return Table(title="Decode by batch", columns=heads[:kept], rows=tuple(row[:kept] for row in rows))
+
+
 def devices(power: Power) -> Table:
     """One row per device and phase, where there are several devices."""
     rows = tuple(
@@ -279,7 +296,7 @@ def _idle(power: Power) -> Iterator[str]:
         return
     idle = power.idle
     if idle.watts is None:
-        if any(phase in power.phases for phase in ("prefill", "decode", "mixed")):
+        if idle.why_null:
             yield f"Idle baseline: none ({words.clean(idle.why_null)}), so nothing is taken off."
         return
     parts = [f"{name} {words.amount(one)}" for name, one in (("before", idle.before), ("after", idle.after)) if one]
