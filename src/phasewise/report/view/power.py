@@ -212,7 +212,9 @@ def _phases(power: Power) -> list[PhasePower]:
 
 
 def _unmeasured(power: Power) -> str:
-    return _nothing(power) or " ".join(f"{phase.capitalize()}: {words.clean(why)}" for phase, why in power.missing.items())
+    return _nothing(power) or " ".join(
+        f"{phase.capitalize()}: {words.clean(why)}" for phase, why in power.missing.items()
+    )
 
 
 def _nothing(power: Power) -> str:
