@@ -116,6 +116,8 @@ def test_each_phase_of_a_sweep_draws_what_was_planted() -> None:
     assert value(prefill.share) == pytest.approx(640 / 700, rel=1e-3)
     assert value(decode.net) == pytest.approx(840 - 80 * 3, rel=1e-2)
     assert {check.name for check in power.checks if check.phase == "decode"} >= {"throttling", "clock_drift"}
+    # 5.25 s of windows in 0.05 + 1.4 + 1.1 + 2.16 + 0.26 + 2.1 s of requests.
+    assert power.notes == ("The windows of prefill and decode and mixed hold 74.3% of the time in which requests ran.",)
 
 
 def test_joules_per_output_token_fall_as_the_batch_grows_and_a_short_one_is_not_judged() -> None:

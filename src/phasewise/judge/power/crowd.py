@@ -15,13 +15,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from phasewise.judge.power.windows import FULL_S, JOINED_S, Span
+from phasewise.judge.power.windows import FULL_S, JOINED_S, Interval, Span, union
 from phasewise.observe.telemetry.series import Floats
 
 _ALIKE = 1.5
 """Prompts of text come out a little longer or shorter than asked for: up to this factor they are of one cell."""
-
-Interval = tuple[float, float]
 
 
 class Flight(NamedTuple):
@@ -105,7 +103,7 @@ def loaded(flights: Sequence[Flight], came: Came) -> list[Span]:
     told = [(one.first, one.last) for one in flights if one.first is not None and one.last is not None]
     firsts, lasts = np.sort([first for first, _ in told]), np.sort([last for _, last in told])
     found = []
-    for begin, end in _without(_union(told), [(span.begin, span.end) for span in mixed]):
+    for begin, end in _without(union(told), [(span.begin, span.end) for span in mixed]):
         for since, until in _cut(begin, end):
             ran = int(np.searchsorted(firsts, until, side="left") - np.searchsorted(lasts, since, side="right"))
             found.append(Span("decode", since, until, came.between(since, until), requests=ran))
@@ -145,7 +143,7 @@ def _decode(answers: Sequence[Flight], came: Came, cells: Sequence[tuple[int, in
 
 def _mixed(prompts: Sequence[Flight], came: Came, within: Interval) -> list[Span]:
     """Stretches in which a prompt is in the air, wholly ``within``; each goes on to the next that follows closely."""
-    pieces = [one for one in _union([one.aloft for one in prompts]) if within[0] <= one[0] and one[1] <= within[1]]
+    pieces = [one for one in union([one.aloft for one in prompts]) if within[0] <= one[0] and one[1] <= within[1]]
     computed = sorted((one.aloft[1], one.computed) for one in prompts)
     ends, tokens = np.array([end for end, _ in computed]), np.cumsum([0, *(count for _, count in computed)])
     found = []
@@ -162,17 +160,6 @@ def _cut(begin: float, end: float) -> list[Interval]:
     """A long stretch in parts, whose scatter says how sure their mean is."""
     edges = np.linspace(begin, end, max(1, int((end - begin) / FULL_S)) + 1)
     return list(itertools.pairwise(map(float, edges)))
-
-
-def _union(intervals: Sequence[Interval]) -> list[Interval]:
-    """The time in any of them, in order."""
-    found: list[Interval] = []
-    for begin, end in sorted(one for one in intervals if one[1] > one[0]):
-        if found and begin <= found[-1][1]:
-            found[-1] = found[-1][0], max(found[-1][1], end)
-        else:
-            found.append((begin, end))
-    return found
 
 
 def _without(runs: Sequence[Interval], taken: Sequence[Interval]) -> Iterator[Interval]:

@@ -11,7 +11,7 @@ import numpy as np
 from phasewise.judge.power.checks import phase_checks, run_checks
 from phasewise.judge.power.figures import Metering, limit_of, metering, phase_power
 from phasewise.judge.power.idle import idle
-from phasewise.judge.power.windows import Chosen, Span, Window, chosen, inside, least, merged
+from phasewise.judge.power.windows import Chosen, Span, Window, chosen, inside, least, merged, union
 from phasewise.judge.power.words import text
 from phasewise.observe.telemetry.series import Series
 from phasewise.record.observation import Check
@@ -75,7 +75,7 @@ def judge(
     baseline = idle([device.series for device in took], first, last, provenance)
     phases, checks, missing = _phases(took, joined, baseline)
     checks += list(run_checks(phases, took, joined.busy))
-    notes += _answers(phases, joined)
+    notes += [*_answers(phases, joined), *_attributed(phases, joined)]
     return Power(
         devices=tuple(_metered(device, sources[id(device)], provenance) for device in took),
         phases=phases,
@@ -149,6 +149,17 @@ def _answers(phases: dict[PowerPhase, PhasePower], joined: Joined) -> list[str]:
         return []
     each = show(whole.per_token.value / joined.answers, "J/token")
     return [f"By the tokens of the answers alone, {show(joined.answers, '1')} of all: {each}, prompts paid with them."]
+
+
+def _attributed(phases: dict[PowerPhase, PhasePower], joined: Joined) -> list[str]:
+    """How much of the run the phases' windows are, where some of it is of none."""
+    parts = [figures for phase, figures in phases.items() if phase != "all"]
+    if not joined.expected or not parts:
+        return []
+    ran = sum(end - begin for begin, end in union(joined.busy))
+    share = sum(figures.seconds for figures in parts) / ran if ran > 0 else 0.0
+    named = " and ".join(figures.phase for figures in parts)
+    return [f"The windows of {named} hold {show(min(1.0, share), '1')} of the time in which requests ran."]
 
 
 def _least(device: Metering) -> float:

@@ -26,6 +26,9 @@ _GAP = 5.0
 """A window is not covered where readings lie further apart than this many times the usual."""
 
 
+Interval = tuple[float, float]
+
+
 class Span(NamedTuple):
     """One request's (or step's) time in a phase, or that of several at once.
 
@@ -92,6 +95,17 @@ def _with(one: Window, more: Window) -> Window:
     longer = more.busy_s if more.begin >= one.end else max(0.0, more.end - one.end)
     tokens = None if one.tokens is None or more.tokens is None else one.tokens + more.tokens
     return Window(one.begin, max(one.end, more.end), one.busy_s + longer, one.spans + more.spans, tokens)
+
+
+def union(intervals: Sequence[Interval]) -> list[Interval]:
+    """The time in any of them, in order."""
+    found: list[Interval] = []
+    for begin, end in sorted(one for one in intervals if one[1] > one[0]):
+        if found and begin <= found[-1][1]:
+            found[-1] = found[-1][0], max(found[-1][1], end)
+        else:
+            found.append((begin, end))
+    return found
 
 
 def _any_in(starts: Floats, since: float, until: float) -> bool:
