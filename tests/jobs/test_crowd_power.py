@@ -100,8 +100,8 @@ def test_a_sweep_s_rows_are_its_phases_on_one_clock(tmp_path: Path, merged: bool
     prefill, decode = span(joined.spans, "prefill"), span(joined.spans, "decode")
     assert (prefill.begin, prefill.end, prefill.tokens) == (ZERO + 1.0, ZERO + 1.5, 900)
     assert (decode.begin, decode.end) == (pytest.approx(ZERO + 2.6), pytest.approx(ZERO + 4.5))
-    # After 2.6 and up to 4.5: four reads of the first, three of the second.
-    assert decode.tokens == 2 * 4 + 2 * 3
+    # From 2.6 to 4.5 each makes two in 0.5 s.
+    assert decode.tokens == round(2 * 2 * (4.5 - 2.6) / 0.5)
     assert (decode.requests, decode.cell) == (2, (2, 32))
     assert len(joined.busy) == 4
 
@@ -128,11 +128,18 @@ def test_of_a_load_only_decodes_ran_where_no_request_waits_for_its_first_token(t
     kept(tmp_path, [*PAIR, waiting], CAME)
     joined = of_load(tmp_path, 0, {0: ZERO})
     decode = [(one.begin - ZERO, one.end - ZERO, one.tokens) for one in joined.spans if one.phase == "decode"]
-    # Seconds 2.6 to 3.2, 3.4 to 4.6 as one stretch and its tokens: reads at 3.0 and 3.1; 3.5, 3.6, 4.0, 4.1, 4.5, 4.6.
-    assert decode == [(pytest.approx(2.6), pytest.approx(3.2), 4), (pytest.approx(3.4), pytest.approx(4.6), 12)]
+    # Both make two in 0.5 s; the first has ended at 4.5.
+    assert decode == [
+        (pytest.approx(2.6), pytest.approx(3.2), round(2 * 2 * 0.6 / 0.5)),
+        (pytest.approx(3.4), pytest.approx(4.6), round(2 * (1.1 + 1.2) / 0.5)),
+    ]
     mixed = [(one.begin - ZERO, one.end - ZERO, one.tokens) for one in joined.spans if one.phase == "mixed"]
-    # The pair's prompts, and the first tokens of both; of the request that failed what no cache had.
-    assert mixed == [(pytest.approx(2.0), pytest.approx(2.6), 64 + 4), (pytest.approx(3.2), pytest.approx(3.4), 24)]
+    # The pair's prompts, the first tokens of both, 0.1 s of the first one's next; of the request that failed what no
+    # cache had, and what the pair made meanwhile.
+    assert mixed == [
+        (pytest.approx(2.0), pytest.approx(2.6), 64 + 4),
+        (pytest.approx(3.2), pytest.approx(3.4), 24 + round(2 * 2 * 0.2 / 0.5)),
+    ]
     every = [one for one in joined.spans if one.phase == "all"]
     assert sum(one.tokens or 0 for one in every) == 2 * 42 + 24
     assert joined.answers == pytest.approx(20 / 108)

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from power_by_hand import series, steps
 
-from phasewise.judge.power.crowd import Came, Flight, loaded, swept, whole
+from phasewise.judge.power.crowd import NOTHING_COUNTED, Came, Flight, came, loaded, swept, whole
 from phasewise.judge.power.power import Joined, judge
 from phasewise.judge.power.windows import Span
 from phasewise.record.power import Power
@@ -29,11 +29,15 @@ def answer(sent: float, first: float, tokens: int, step: float = STEP, before: i
     return Flight(sent, last, first, last, tokens, before, before, tokens)
 
 
-def came(flights: Sequence[Flight], step: float = STEP) -> Came:
+def events(flights: Sequence[Flight], step: float = STEP) -> Came:
     """A token at the first moment and one every step from there on."""
-    at = [one.first + i * step for one in flights if one.first is not None for i in range(one.answered or 0)]
-    order = np.sort(np.array(at))
-    return Came(order, np.ones(len(order)))
+    every = [
+        (number, one.first + i * step)
+        for number, one in enumerate(flights)
+        if one.first is not None
+        for i in range(one.answered or 0)
+    ]
+    return came(np.array([n for n, _ in every]), np.array([at for _, at in every]), np.ones(len(every)))
 
 
 # A sweep, and what its GPU drew: idle 80 W, prefill 640 W, decode 200 W alone and 320 W at batch 8, the mix 450 W.
@@ -81,7 +85,7 @@ def planted(**more: Any) -> Any:
 
 def joined(flights: Sequence[Flight] = SWEEP, cells: Sequence[tuple[int, int]] = CELLS) -> Joined:
     return Joined(
-        spans=tuple(swept(flights, came(flights), cells)),
+        spans=tuple(swept(flights, events(flights), cells)),
         busy=tuple((one.sent, one.ended) for one in flights),
         boundary="planted",
         expected=("prefill", "decode", "mixed"),
@@ -108,9 +112,8 @@ def test_each_phase_of_a_sweep_draws_what_was_planted() -> None:
     assert (decode.requests, decode.tokens) == (9, 850)
     assert value(decode.joules) == pytest.approx(200 + 640, rel=1e-3)
     assert value(decode.per_token) == pytest.approx(840 / 850, rel=1e-3)
-    # 111.5 to 112.35: three prompts of 2,500 tokens and their first tokens; 42 steps of two decodes (111.5 itself is
-    # a step's moment, 112.34 the last one before the end).
-    assert (mixed.requests, mixed.tokens) == (3, 7500 + 3 + 2 * 42)
+    # 111.5 to 112.35: three prompts of 2,500 tokens and their first tokens, and two decodes for 42.5 steps.
+    assert (mixed.requests, mixed.tokens) == (3, 7500 + 3 + 85)
     assert value(mixed.joules) == pytest.approx(450 * 0.85, rel=1e-3)
     assert mixed.busy == pytest.approx(0.75 / 0.85)
     assert value(prefill.share) == pytest.approx(640 / 700, rel=1e-3)
@@ -155,7 +158,7 @@ def test_what_did_not_run_by_itself_is_said_to_be_missing() -> None:
 
 
 def test_without_counts_there_are_watts_and_no_joules_per_token() -> None:
-    spans = tuple(swept(SWEEP, Came(np.zeros(0), None), CELLS))
+    spans = tuple(swept(SWEEP, NOTHING_COUNTED, CELLS))
     power = judged(of=Joined(spans=spans, busy=((103.0, 113.1),), boundary="planted"))
     assert power.phases["decode"].per_token is None
     assert value(power.phases["decode"].watts) == pytest.approx(280, rel=1e-2)
@@ -214,7 +217,7 @@ def test_heat_in_one_phase_of_a_sweep_voids_that_phase() -> None:
 
 def of_load(flights: Sequence[Flight], fewest: int = 3) -> Joined:
     return Joined(
-        spans=(*whole(flights), *loaded(flights, came(flights))),
+        spans=(*whole(flights), *loaded(flights, events(flights))),
         busy=tuple((one.sent, one.ended) for one in flights),
         boundary="planted",
         expected=("decode", "mixed"),
@@ -256,7 +259,7 @@ def test_too_few_windows_of_a_load_are_said_to_be_too_few() -> None:
 
 def test_a_load_whose_prompts_never_pause_has_no_decode_alone() -> None:
     flights = [answer(103.0 + 0.2 * i, 103.25 + 0.2 * i, 51) for i in range(20)]
-    spans = loaded(flights, came(flights))
+    spans = loaded(flights, events(flights))
     decode = [span for span in spans if span.phase == "decode"]
     assert [(span.begin, span.end) for span in decode] == [pytest.approx((107.05, 108.05))]  # after the last
     mixed = [span for span in spans if span.phase == "mixed"]
@@ -266,7 +269,7 @@ def test_a_load_whose_prompts_never_pause_has_no_decode_alone() -> None:
 
 def test_a_request_that_never_answers_is_in_the_air_to_its_end() -> None:
     flights = [answer(100.0, 100.1, 101), Flight(100.5, 101.5, None, None, 10, 50, 50, 0, failed=True)]
-    spans = loaded(flights, came(flights))
+    spans = loaded(flights, events(flights))
     assert [(s.begin, s.end) for s in spans if s.phase == "decode"] == [
         pytest.approx((100.1, 100.5)),
         pytest.approx((101.5, 102.1)),
@@ -274,8 +277,47 @@ def test_a_request_that_never_answers_is_in_the_air_to_its_end() -> None:
 
 
 def test_nothing_sent_is_nothing() -> None:
-    assert swept([], Came(np.zeros(0), None), CELLS) == []
-    assert loaded([], Came(np.zeros(0), None)) == []
+    assert swept([], NOTHING_COUNTED, CELLS) == []
+    assert loaded([], NOTHING_COUNTED) == []
+
+
+# --- when tokens were made -----------------------------------------------------------------------------------------
+
+
+def test_a_token_is_made_in_the_step_before_it_came() -> None:
+    """A window may end within a step, whose tokens reach the client one after another."""
+    at = [float(i) for i in range(11)] + [i + 0.01 for i in range(11)]
+    found = came(np.repeat([1, 0], 11), np.array(at), np.ones(22))
+    assert found.between(0.01, 10.0) == 20
+    assert found.between(2.0, 2.5) == 1
+    assert found.between(-1.0, 20.0) == 22
+
+
+def test_a_pause_for_a_prompt_makes_no_token_and_a_first_one_is_the_prefill_s() -> None:
+    """Steps of 1 s, and one that came 6 s after the one before: 5 s of them were a prompt's."""
+    at = np.array([0.0, 1.0, 2.0, 8.0, 9.0, 10.0])
+    found = came(np.zeros(6, np.int64), at, np.ones(6))
+    assert found.between(2.0, 7.0) == 0
+    assert found.between(7.0, 8.0) == 1
+    assert found.between(-5.0, -0.1) == 0
+    assert found.between(-0.1, 0.0) == 1
+
+
+def test_tokens_that_came_in_one_read_were_made_in_the_same_time() -> None:
+    at = np.array([0.0, 1.0, 1.0, 1.0, 2.0, 2.0, 2.0])
+    found = came(np.zeros(7, np.int64), at, np.ones(7))
+    assert found.between(-0.1, 1.0) == 4
+    assert found.between(0.0, 1.0) == 3
+    assert found.between(1.0, 1.6) == round(3 * 0.6)
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.floats(0.0, 20.0)), min_size=1, max_size=60), st.floats(0, 20))
+def test_what_is_made_before_a_moment_and_after_it_is_everything(drawn: list[tuple[int, float]], edge: float) -> None:
+    told = sorted(drawn, key=lambda one: one[1])
+    request, at = np.array([number for number, _ in told]), np.array([moment for _, moment in told])
+    found = came(request, at, np.full(len(told), 100.0))
+    parts = (found.between(-30.0, edge) or 0) + (found.between(edge, 50.0) or 0)
+    assert abs(parts - 100 * len(told)) <= 1
 
 
 FLIGHTS = st.lists(
@@ -288,16 +330,18 @@ FLIGHTS = st.lists(
 
 
 def flown(drawn: Sequence[tuple[float, float, int, float, int, bool]]) -> tuple[list[Flight], Came]:
-    flights, at = [], []
-    for sent, ttft, tokens, step, before, failed in drawn:
+    flights: list[Flight] = []
+    every: list[tuple[int, float]] = []
+    for number, (sent, ttft, tokens, step, before, failed) in enumerate(drawn):
         first = 103 + sent + ttft
         last = first + (tokens - 1) * step
         if failed:
             flights.append(Flight(103 + sent, first, None, None, tokens, before, before, 0, failed=True))
         else:
             flights.append(Flight(103 + sent, last, first, last, tokens, before, before, tokens))
-            at += [first + i * step for i in range(tokens)]
-    return flights, Came(np.sort(np.array(at)), np.ones(len(at)))
+            every += [(number, first + i * step) for i in range(tokens)]
+    at, request = np.array([moment for _, moment in every]), np.array([n for n, _ in every], np.int64)
+    return flights, came(request, at, np.ones(len(every)))
 
 
 def apart(spans: Sequence[Span]) -> bool:
@@ -316,7 +360,7 @@ def test_phases_share_no_time_and_no_token(drawn: Any, as_sweep: bool) -> None:
     assert all(begin <= span.begin < span.end <= end for span in spans)
     assert all(0 <= (span.busy_s or 0.0) <= span.end - span.begin + 1e-9 for span in spans)
     made = sum(one.computed for one in flights) + sum(one.answered or 0 for one in flights)
-    assert sum(span.tokens or 0 for span in spans) <= made
+    assert sum(span.tokens or 0 for span in spans) <= made + len(spans) / 2  # each is a whole number
 
 
 @given(FLIGHTS, st.lists(st.floats(80, 700), min_size=17, max_size=17), st.booleans(), st.booleans())

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from phasewise.isolate.ledger import table
-from phasewise.judge.power.crowd import Came, Flight, loaded, swept, whole
+from phasewise.judge.power.crowd import NOTHING_COUNTED, Came, Flight, came, loaded, swept, whole
 from phasewise.judge.power.power import Joined
 from phasewise.record.sweep import Swept
 
@@ -110,23 +110,25 @@ def _flight(row: Mapping[str, object], zero: float) -> Flight | None:
 
 def _came(folder: Path, trial: int, zero: float, flights: Mapping[int, Flight]) -> Came:
     """When the tokens of ``flights`` came: their events, as many tokens in all as the server counted."""
+    if any(one.answered is None for one in flights.values()):
+        return NOTHING_COUNTED
     rows = table.read(folder, "chunks", "request, at_s, tokens, shows_text", f"trial = {trial}")
     counts = np.nan_to_num(np.asarray(rows["tokens"], np.float64), nan=-1.0)
     shown = np.asarray(rows["shows_text"], np.float64) > 0
     are = (shown & (counts != 0)) | (counts > 0)  # as engines.exchange.Arrivals has it
     request, at = rows["request"][are].astype(np.int64), zero + rows["at_s"][are].astype(np.float64)
     tokens = np.where(counts[are] > 0, counts[are], 1.0)
-    if any(one.answered is None for one in flights.values()):
-        return Came(at, None)
     numbers, which = np.unique(request, return_inverse=True)
     told = np.array([flights[n].answered or 0 if n in flights else 0 for n in numbers.tolist()], np.float64)
     tokens = tokens * (told / np.bincount(which, weights=tokens))[which]
     # An answer that came as one piece has no events.
-    pieces = [(one.last, one.answered) for n, one in flights.items() if n not in numbers and one.last is not None]
-    at = np.append(at, [when for when, _ in pieces])
-    tokens = np.append(tokens, [count or 0 for _, count in pieces])
-    order = np.argsort(at, kind="stable")
-    return Came(at[order], tokens[order])
+    seen = set(numbers.tolist())
+    pieces = [(n, one.last, one.answered) for n, one in flights.items() if n not in seen and one.last is not None]
+    return came(
+        np.append(request, np.array([n for n, _, _ in pieces], np.int64)),
+        np.append(at, [last for _, last, _ in pieces]),
+        np.append(tokens, [count or 0 for _, _, count in pieces]),
+    )
 
 
 def _number(value: object) -> float | None:

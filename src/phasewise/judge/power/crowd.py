@@ -14,9 +14,15 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from phasewise.judge.power.windows import FULL_S, JOINED_S, Interval, Span, union
 from phasewise.observe.telemetry.series import Floats
+
+Ints = NDArray[np.int64]
+
+_INSTANT_S = 1e-5
+"""No step is shorter, and Unix times tell no less than a microsecond apart."""
 
 _ALIKE = 1.5
 """Prompts of text come out a little longer or shorter than asked for: up to this factor they are of one cell."""
@@ -52,17 +58,54 @@ class Flight(NamedTuple):
 
 
 class Came(NamedTuple):
-    """When tokens of answers came: times in rising order and how many with each; None where nobody counted them."""
+    """Tokens of answers: what came at which time, in rising order, and how long the step took that made it.
+
+    ``tokens`` is None where nobody counted them.
+    """
 
     at: Floats
     tokens: Floats | None
+    step: Floats
 
     def between(self, begin: float, end: float) -> int | None:
-        """Those after ``begin`` and up to ``end``: the one that a window begins with was made before."""
+        """Those made from ``begin`` to ``end``; of one whose step goes over an edge, the part on this side."""
         if self.tokens is None:
             return None
-        first, last = np.searchsorted(self.at, [begin, end], side="right")
-        return round(float(self.tokens[first:last].sum()))
+        longest = float(np.max(self.step, initial=0.0))
+        first, last = np.searchsorted(self.at, [begin, end + longest], side="right")
+        at, step = self.at[first:last], self.step[first:last]
+        made = np.clip(np.minimum(end, at) - np.maximum(begin, at - step), 0.0, None)
+        part = np.where(step > 0, made / np.where(step > 0, step, 1.0), at <= end)
+        return round(float((self.tokens[first:last] * part).sum()))
+
+
+NOTHING_COUNTED = Came(np.empty(0), None, np.empty(0))
+
+
+def came(request: Ints, at: Floats, tokens: Floats) -> Came:
+    """From the events of answers, those of one request in the order in which they came.
+
+    Each was made in the time since the one before, but in no more than the request's usual gap: in the rest of it
+    prompts were computed. A first token is a prefill's, and made when it came.
+    """
+    if not len(at):
+        return Came(at, tokens, at)
+    grouped = np.argsort(request, kind="stable")
+    request, at, tokens = request[grouped], at[grouped], tokens[grouped]
+    reads = np.flatnonzero(np.append(True, (np.diff(request) != 0) | (np.diff(at) != 0)))
+    request, at, tokens = request[reads], at[reads], np.add.reduceat(tokens, reads)
+    first = np.append(True, np.diff(request) != 0)
+    gap = np.where(first, 0.0, np.append(0.0, np.diff(at)))
+    step, order = np.minimum(gap, _usual(request, gap, first)), np.argsort(at, kind="stable")
+    return Came(at[order], tokens[order], np.where(step < _INSTANT_S, 0.0, step)[order])
+
+
+def _usual(request: Ints, gap: Floats, first: NDArray[np.bool_]) -> Floats:
+    """The median gap of each one's request; ``request`` in rising order."""
+    begins = np.flatnonzero(first)
+    counts = np.diff(np.append(begins, len(gap)))
+    by_length = gap[np.lexsort((gap, request))]  # of each request the nothing before its first token comes first
+    return np.asarray(by_length[begins + counts // 2][np.cumsum(first) - 1], np.float64)
 
 
 def whole(flights: Sequence[Flight]) -> list[Span]:
