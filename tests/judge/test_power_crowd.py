@@ -157,6 +157,23 @@ def test_what_did_not_run_by_itself_is_said_to_be_missing() -> None:
     assert not judged(of=joined([*FIRST, *ALONE, *EIGHT], [(1, 32)])).batches
 
 
+def test_the_pauses_between_prompts_are_not_taken_for_prefill_s_own_power() -> None:
+    """Prompts of 0.1 s with 0.08 s between them, as of requests that workers are handed one by one."""
+    apart = [prompt(103.1 + 0.18 * i, 103.2 + 0.18 * i) for i in range(10)]
+
+    def level(t: float) -> float:
+        since = (t - 3.1) % 0.18
+        return 640.0 if 3.1 <= t < 4.9 and since < 0.1 - 1e-9 else 80.0
+
+    figures = judged(planted(watts=level, joules=None), of=joined([*FIRST, *apart])).phases["prefill"]
+    assert figures.windows == 2  # each of a second and more; the pause between them is of neither
+    assert figures.busy == pytest.approx(1.0 / (10 * 0.1 + 8 * 0.08), rel=1e-3)
+    assert "it ran in 61.0% of that time" in figures.text
+    assert "matrix units" not in figures.text
+    # What the machine draws when idle taken off, the pauses cost nothing.
+    assert value(figures.net_per_token) == pytest.approx((640 - 80) * 0.1 / 1000, rel=0.05)
+
+
 def test_without_counts_there_are_watts_and_no_joules_per_token() -> None:
     spans = tuple(swept(SWEEP, NOTHING_COUNTED, CELLS))
     power = judged(of=Joined(spans=spans, busy=((103.0, 113.1),), boundary="planted"))
