@@ -175,8 +175,10 @@ def test_a_sweep_tells_its_power_by_phase_and_by_batch(tmp_path: Path, bench: tu
     joined = phasewise(
         "power", str(path), "--telemetry", "smi.csv", "--zone", "UTC", "--json", "--out", "joined", cwd=tmp_path
     ).document
-    for phase in ("prefill", "decode", "mixed"):
-        assert joined["power"]["phases"][phase]["watts"] == pytest.approx(of(run, phase).watts.value, rel=0.05)
+    # A file holds no counter, and a reading every 50 ms of watts that jump is a rough mean of short windows.
+    compared: tuple[tuple[PowerPhase, float], ...] = (("prefill", 0.2), ("decode", 0.05), ("mixed", 0.2))
+    for phase, within in compared:
+        assert joined["power"]["phases"][phase]["watts"] == pytest.approx(of(run, phase).watts.value, rel=within)
     assert [row["batch"] for row in joined["power"]["batches"]] == [one.batch for one in run.power.batches]
     assert "holds no phase alone" in phasewise("power", "sweep", str(path), cwd=tmp_path).err
     off = phasewise(

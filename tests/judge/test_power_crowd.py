@@ -165,13 +165,38 @@ def test_the_pauses_between_prompts_are_not_taken_for_prefill_s_own_power() -> N
         since = (t - 3.1) % 0.18
         return 640.0 if 3.1 <= t < 4.9 and since < 0.1 - 1e-9 else 80.0
 
-    figures = judged(planted(watts=level, joules=None), of=joined([*FIRST, *apart])).phases["prefill"]
+    found = planted(watts=level, joules=None)
+    figures = judged(found, of=joined([*FIRST, *apart])).phases["prefill"]
     assert figures.windows == 2  # each of a second and more; the pause between them is of neither
     assert figures.busy == pytest.approx(1.0 / (10 * 0.1 + 8 * 0.08), rel=1e-3)
     assert "it ran in 61.0% of that time" in figures.text
     assert "matrix units" not in figures.text
     # What the machine draws when idle taken off, the pauses cost nothing.
     assert value(figures.net_per_token) == pytest.approx((640 - 80) * 0.1 / 1000, rel=0.05)
+
+
+def test_few_readings_of_watts_that_jump_do_not_discredit_the_counter() -> None:
+    """640 and 80 W in turns, read every 50 ms: of 1 s the mean of 20 readings is known within a fifth or so."""
+    turns = [prompt(103.1 + 0.1 * i, 103.2 + 0.1 * i) for i in range(10)]
+
+    def level(t: float) -> float:
+        return 640.0 if 3.1 <= t < 4.1 and (t - 3.1) % 0.1 < 0.06 else 80.0
+
+    def drew(t: float) -> float:
+        since = min(max(0.0, t - 3.1), 1.0)
+        turn, rest = divmod(since + 1e-9, 0.1)
+        return 80 * t + 560 * (0.06 * turn + min(rest, 0.06))
+
+    power = judged(planted(every=0.05, watts=level, joules=drew), of=joined([*FIRST, *turns]))
+    prefill = power.phases["prefill"]
+    assert prefill.differ is not None
+    assert abs(prefill.differ) > 0.1
+    assert not prefill.doubted
+    assert value(prefill.joules) == pytest.approx(80 + 560 * 0.6, rel=0.06)
+    assert next(check.status for check in power.checks if check.name == "energy_counter") == "passed"
+    steady = judged(planted(joules=lambda t: 1.2 * energy(t)))  # as far apart, and nothing that would explain it
+    assert steady.phases["decode"].doubted
+    assert next(check.status for check in steady.checks if check.name == "energy_counter") == "failed"
 
 
 def test_without_counts_there_are_watts_and_no_joules_per_token() -> None:

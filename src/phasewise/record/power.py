@@ -91,6 +91,7 @@ class PhasePower(msgspec.Struct, frozen=True, kw_only=True):
         counted: by the energy counters; None without.
         sampled: trapezoid over the readings; None where there are only counters.
         differ: counted over sampled, less 1; None without both.
+        doubted: they differ by more than both can be right; then the readings count.
         net: energy above idle; None without an idle baseline.
         tokens: prompt tokens computed (prefill), tokens made (decode).
         per_token: joules per such a token; None without tokens.
@@ -114,6 +115,7 @@ class PhasePower(msgspec.Struct, frozen=True, kw_only=True):
     counted: Quantity | None = None
     sampled: Quantity | None = None
     differ: float | None = None
+    doubted: bool = False
     net: Quantity | None = None
     tokens: int | None = None
     per_token: Quantity | None = None
