@@ -13,7 +13,10 @@ from phasewise.judge.drawn import Beside, Span
 
 _SPANS = st.lists(st.tuples(st.floats(0, 10), st.floats(0, 3)), min_size=1, max_size=6)
 _READINGS = st.lists(
-    st.tuples(st.floats(0, 12), st.integers(0, 1), st.none() | st.floats(10, 700)), min_size=1, max_size=60
+    st.tuples(st.floats(0, 12), st.integers(0, 1), st.none() | st.floats(10, 700)),
+    min_size=1,
+    max_size=60,
+    unique_by=lambda one: one[:2],
 )
 
 
@@ -51,6 +54,15 @@ def test_watts_add_up_over_cards_and_the_highest_card_is_held_against_the_limit(
 def test_one_reading_in_a_hundred_is_not_the_most_that_a_card_draws() -> None:
     given = [Reading(at=float(t), device=0, watts=690.0 if t == 50 else 300.0) for t in range(100)]
     assert Beside(given, [0]).drawn([Span(0.0, 99.0)]).highest_w == 300.0
+
+
+def test_what_no_card_draws_is_left_out() -> None:
+    """Drivers write 2**32 - 1 mW where they have no answer."""
+    given = [Reading(at=float(t), device=0, watts=4_294_967.295 if t == 3 else 300.0) for t in range(10)]
+    found = Beside(given, [0]).drawn([Span(0.0, 9.0)])
+    assert found.watts is not None
+    assert found.watts.value == 300.0
+    assert found.highest_w == 300.0
 
 
 def test_no_device_and_no_reading() -> None:

@@ -45,6 +45,21 @@ def run(power: Power, command: str = "power") -> Run:
     return Run(envelope=envelope, power=power)
 
 
+def by_batch() -> Power:
+    """Decode at batch 1 for 2 s and 100 tokens, at batch 8 for 2 s and 800, at batch 16 for 0.1 s."""
+    spans = (
+        Span("decode", 103.0, 104.99, 100, requests=1, cell=(1, 32)),
+        Span("decode", 106.0, 107.99, 800, requests=8, cell=(8, 32)),
+        Span("decode", 109.0, 109.1, 80, requests=16, cell=(16, 32)),
+    )
+    busy = ((102.9, 105.0), (105.9, 108.0), (108.9, 109.1))
+    joined = Joined(spans=spans, busy=busy, boundary="From here to there.", expected=("prefill", "decode", "mixed"))
+    level = steps((0, 80), (3, 200), (5, 80), (6, 320), (8, 80))
+    busy_part = steps((0, 0), (3, 1), (5, 0), (6, 1), (8, 0))
+    one = series(seconds=12, watts=level, utilisation=busy_part, limit_w=700, sm_hz=1.98e9)
+    return judge([one], joined, provenance="measured", how="NVML.")
+
+
 def words(found: str) -> str:
     return " ".join(found.split())
 
@@ -124,3 +139,36 @@ def test_a_profile_shows_its_power_in_every_form(capsys: pytest.CaptureFixture[s
     assert "### Power" not in markdown.profile(bare)
     show.again(bare, None, "html")
     assert 'id="power"' not in capsys.readouterr().out
+
+
+def test_the_batches_stand_in_every_form_with_joules_per_output_token() -> None:
+    """An operator wants to see that they fall as the batch grows; what is too short to be judged says so."""
+    one = run(by_batch(), "sweep")
+    found = json.loads(msgspec.json.encode(document(one)))
+    rows = found["power"]["batches"]
+    assert [(row["batch"], row["prompt_tokens"]) for row in rows] == [(1, 32), (8, 32), (16, 32)]
+    assert [row["watts"] for row in rows] == [pytest.approx(200), pytest.approx(320), None]
+    assert rows[0]["j_per_token"] == pytest.approx(200 * 1.99 / 100)
+    assert rows[1]["j_per_token"] == pytest.approx(320 * 1.99 / 800)
+    assert rows[1]["share_of_limit"] == pytest.approx(320 / 700)
+    assert "shorter than 0.2 s" in found["reasons"]["power.batches.2.watts"]
+    assert "shorter than 0.2 s" in rows[2]["left_out"]
+    for shown in (words(terminal.to_text(text(one, None))), words(marked(one)), words(page.render(one))):
+        assert "Decode by batch" in shown
+        assert "J per output token" in shown
+        assert "3.98" in shown
+        assert "0.796" in shown
+        assert "45.7%" in shown
+        assert "shorter than 0.2 s" in shown
+
+
+def test_without_batches_there_is_no_table_of_them() -> None:
+    one = run(planted())
+    for shown in (terminal.to_text(text(one, None)), marked(one), page.render(one)):
+        assert "Decode by batch" not in shown
+
+
+def test_a_phase_that_did_not_run_by_itself_is_named() -> None:
+    shown = words(terminal.to_text(text(run(by_batch()), None)))
+    assert "Prefill: it was not seen by itself" in shown
+    assert "Mixed: it was not seen by itself" in shown

@@ -24,9 +24,9 @@ from phasewise.isolate.workload.plan import Bounds, Plan, warmup, within
 from phasewise.isolate.workload.worker import Done, Worker
 from phasewise.jobs.begun import REQUESTS, UNTOLD, kept_apart
 from phasewise.jobs.crew import crew, served
+from phasewise.jobs.crowd_power import of_load
 from phasewise.jobs.envelope import envelope, identity
 from phasewise.jobs.load_ending import ending
-from phasewise.jobs.load_power import of_trial
 from phasewise.jobs.sampled import ROWS, Beside
 from phasewise.jobs.saved import why_not
 from phasewise.jobs.stopping import Stop, stopping
@@ -250,7 +250,7 @@ class _Run:
             found = self._figures(done, 0)
         if not self.stop():
             self.reading.after()
-        self.power = self.reading.power(of_trial(self.folder, found.trial, self.zeros, self.rest), None)
+        self.power = self.reading.power(of_load(self.folder, found.trial, self.zeros, self.rest), None)
         self.no_files = self.no_rows or why_not(lambda: table.merge(self.folder))
         files = tuple(f"{name}.parquet" for name in TABLES if (self.folder / f"{name}.parquet").exists())
         now = time.time() - time.perf_counter()

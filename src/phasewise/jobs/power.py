@@ -14,8 +14,8 @@ from phasewise.errors import InputError, Terminated, UsageError
 from phasewise.hardware.power.sampler import Sampler
 from phasewise.jobs import trace as traces
 from phasewise.jobs.begun import REQUESTS
+from phasewise.jobs.crowd_power import of_load, of_sweep
 from phasewise.jobs.envelope import envelope, identity
-from phasewise.jobs.load_power import of_trial
 from phasewise.jobs.requests import requests
 from phasewise.jobs.sampled import of_requests, why_nothing
 from phasewise.jobs.saved import why_not
@@ -223,13 +223,15 @@ def _requests(run: Run, path: Path, folder: Path) -> Joined:
         raise untold
     if run.load is None and run.sweep is None:
         return of_requests(requests(folder / REQUESTS), run.envelope.zero or 0.0)
-    trial, zeros = (run.load.trial, run.load.starts) if run.load else (0, {0: run.envelope.zero or 0.0})
-    if trial not in zeros:
+    if run.load is not None and run.load.trial not in run.load.starts:
         raise untold
     if not (folder / REQUESTS).exists():
         raise InputError(f"{folder / REQUESTS} is not there: name a run with its rows.")
     try:
-        return of_trial(folder, trial, zeros)
+        if run.sweep is not None:
+            return of_sweep(folder, run.envelope.zero or 0.0, run.sweep)
+        assert run.load is not None
+        return of_load(folder, run.load.trial, run.load.starts)
     except OSError as error:
         raise InputError(f"{folder / REQUESTS} cannot be read ({error.strerror}): make the run again.") from None
 

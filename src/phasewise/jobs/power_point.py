@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+import msgspec
+
 from phasewise.engines.base import Engine
 from phasewise.hardware.power.guard_child import Now
 from phasewise.isolate import plan
@@ -16,6 +18,7 @@ from phasewise.judge.drawn import Beside, Span
 from phasewise.judge.power.power import judge
 from phasewise.observe.telemetry.series import Series
 from phasewise.record.observation import Observation, Phase
+from phasewise.record.power import PhasePower
 from phasewise.record.power_sweep import AtCap, Cap
 from phasewise.record.quantity import Quantity, measured
 
@@ -68,15 +71,15 @@ def counts(point: Point) -> bool:
 def cap(point: Point, beside: Beside, series: Sequence[Series]) -> Cap:
     """``point`` as one cap of the record, not yet held against the others; ``series`` are of the cards set."""
     seen = point.isolation.observation()
-    joules = _joules(point, series)
+    judged = _judged(point, series)
     limit, enforced = min(now.limit for now in point.set), [now.enforced for now in point.set]
     least = min((one for one in enforced if one is not None), default=limit)
     return Cap(
         asked=_watts(point.asked, "asked for"),
         limit=_watts(limit, "read back from the driver after it was set"),
         enforced=_watts(least, "least limit that the driver enforces") if least < limit else None,
-        prefill=_side("prefill", seen, point, beside, joules),
-        decode=_side("decode", seen, point, beside, joules),
+        prefill=_side("prefill", seen, point, beside, judged),
+        decode=_side("decode", seen, point, beside, judged),
         again=point.again,
         disturbed=point.disturbed,
         doubts=tuple(f"{one.name}: {one.detail}" for one in seen.checks if one.voids and one.status == "failed"),
@@ -112,15 +115,18 @@ def windows(phase: Phase, rows: Sequence[Row], zero: float) -> list[Window]:
 
 
 def _side(
-    phase: Phase, seen: Observation, point: Point, beside: Beside, joules: Mapping[Phase, Quantity]
+    phase: Phase, seen: Observation, point: Point, beside: Beside, judged: Mapping[Phase, PhasePower]
 ) -> AtCap | None:
     given = _time(phase, seen)
     if given is None:
         return None
     tokens, took = given
     ran = windows(phase, point.isolation.rows(), point.isolation.began)
-    drawn = beside.drawn([one.span for one in ran])
-    return AtCap(tokens=tokens, time=took, drawn=drawn, energy=joules.get(phase))
+    drawn, power = beside.drawn([one.span for one in ran]), judged.get(phase)
+    if power is None:
+        return AtCap(tokens=tokens, time=took, drawn=drawn)
+    drawn = msgspec.structs.replace(drawn, watts=power.watts)  # by the counter, where there is one
+    return AtCap(tokens=tokens, time=took, drawn=drawn, energy=power.per_token)
 
 
 def _time(phase: Phase, seen: Observation) -> tuple[float, Quantity] | None:
@@ -130,13 +136,13 @@ def _time(phase: Phase, seen: Observation) -> tuple[float, Quantity] | None:
     return (last.tokens, last.ttft) if last else None
 
 
-def _joules(point: Point, series: Sequence[Series]) -> dict[Phase, Quantity]:
-    """Joules per token of all cards together, by the same windows and counters as beside every other run."""
+def _judged(point: Point, series: Sequence[Series]) -> dict[Phase, PhasePower]:
+    """Power of each phase, all cards together, by the same windows and counters as beside every other run."""
     joined = of_requests(point.isolation.rows(), point.isolation.began)
     if not series or not joined.spans:
         return {}
     found = judge(series, joined, provenance="measured", how="", every=True).phases
-    return {phase: each for phase in PHASES if phase in found and (each := found[phase].per_token) is not None}
+    return {phase: found[phase] for phase in PHASES if phase in found}
 
 
 def _watts(milliwatts: float, source: str) -> Quantity:

@@ -6,7 +6,6 @@ import contextlib
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 import msgspec
 
@@ -32,25 +31,8 @@ BOUNDARY = (
     "the answer; both as the client saw them, requests that only warmed up left out."
 )
 
-TOGETHER = (
-    "Prefill and decode of all requests together, each from its sending to its end as the client saw it; tokens are "
-    "those of prompts that were computed and of answers; warm-up left out."
-)
-
 _REMOTE = "the server runs on another machine: name its DCGM exporter with --exporter http://HOST:9400/metrics"
 _OFF = "it was not asked for (--no-power)"
-
-
-class Whole(NamedTuple):
-    """A request from its sending to its end, seconds from the zero of its run, and its tokens.
-
-    ``computed`` are those of the prompt that no cache had, ``answered`` None where nobody counted.
-    """
-
-    sent: float
-    ended: float
-    computed: int
-    answered: int | None
 
 
 class Beside:
@@ -122,23 +104,6 @@ def of_requests(found: Sequence[Row], zero: float) -> Joined:
     spans = [span for row in found if not row.warmup and (span := _span(row, zero)) is not None]
     busy = tuple((zero + row.sent_at_s, zero + row.ended_at_s) for row in found)
     return Joined(spans=tuple(spans), busy=busy, boundary=BOUNDARY)
-
-
-def of_whole(found: Sequence[Whole], zero: float, others: Sequence[tuple[float, float]] = ()) -> Joined:
-    """Requests that ran at once, whose phases no clock of a client tells apart; ``others`` ran too, and count not."""
-    spans = [
-        Span("mixed", zero + one.sent, zero + one.ended, None if one.answered is None else one.computed + one.answered)
-        for one in found
-        if one.ended > one.sent
-    ]
-    answered = sum(one.answered or 0 for one in found)
-    every = answered + sum(one.computed for one in found)
-    return Joined(
-        spans=tuple(spans),
-        busy=(*((span.begin, span.end) for span in spans), *others),
-        boundary=TOGETHER,
-        answers=answered / every if every else 0.0,
-    )
 
 
 def why_nothing(why_not: dict[str, str]) -> str:

@@ -16,9 +16,9 @@ from phasewise.isolate.sweep import DEFAULT_BUDGET_S, DEFAULT_MAX_BATCH, DEFAULT
 from phasewise.jobs import sampled
 from phasewise.jobs.begun import REQUESTS, UNTOLD, begun
 from phasewise.jobs.crew import crew
+from phasewise.jobs.crowd_power import of_sweep
 from phasewise.jobs.envelope import envelope, identity
 from phasewise.jobs.ground import Ground, what_runs
-from phasewise.jobs.load_power import of_trial
 from phasewise.jobs.sampled import Beside
 from phasewise.jobs.saved import why_not
 from phasewise.jobs.subject import Subject
@@ -155,7 +155,7 @@ def _measured(
                 reading.after()
             who = others.record() if others else None
             why = rows.close()
-        power = _power(reading, folder, found.began, why, ground.machine)
+        power = _power(reading, folder, found, why, ground.machine)
         if who is not None and who.lost and not code:
             status, reason, code = "partial", ", ".join(f"worker {one.worker} was lost" for one in who.lost), 3
         return _Measured(found, engine.target, ground, status, reason, code, why, who, power)
@@ -197,10 +197,10 @@ def _stated_limit(engine: Crowdable) -> int | None:
     return int(said) if said.isascii() and said.isdigit() and int(said[:9]) > 0 else None
 
 
-def _power(reading: Beside, folder: Path, began: float, no_rows: str, machine: Machine | None) -> Power:
+def _power(reading: Beside, folder: Path, found: Sweep, no_rows: str, machine: Machine | None) -> Power:
     if no_rows:
         return Power(missing={"run": f"what ran when was not kept ({no_rows})"})
-    return reading.power(of_trial(folder, 0, {0: began}), machine)
+    return reading.power(of_sweep(folder, found.began, found.swept()), machine)
 
 
 def _judged(options: Options, seen: _Measured, started: float, identity: str) -> Run:

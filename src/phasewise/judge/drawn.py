@@ -1,14 +1,19 @@
-"""What the cards drew and how they were clocked while requests ran, from readings beside them."""
+"""What the cards drew and how they were clocked while requests ran, however short each was, from readings beside them.
+
+Watts and joules of a whole phase are judge/power's, which needs windows of 200 ms. The clock of one request, and
+whether a limit held it down, are of the readings next to it.
+"""
 
 from __future__ import annotations
 
-import bisect
-import math
-import statistics
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from phasewise.hardware.power.base import Reading
+import numpy as np
+
+from phasewise.hardware.power.base import Device, Reading
+from phasewise.judge.power.windows import Window, inside
+from phasewise.observe.telemetry.series import Floats, Series, of_readings
 from phasewise.record.power_sweep import Drawn
 from phasewise.record.quantity import Quantity, measured
 from phasewise.units import Unit
@@ -25,56 +30,47 @@ class Span(NamedTuple):
 
 
 class Beside:
-    """Readings of ``devices`` in the order of time, to be asked for spans."""
+    """Readings of ``devices``, to be asked for spans."""
 
     def __init__(self, readings: Sequence[Reading], devices: Sequence[int]) -> None:
-        self._of = {
-            device: sorted((one for one in readings if one.device == device), key=lambda one: one.at)
-            for device in devices
-        }
-        self._at = {device: [one.at for one in given] for device, given in self._of.items()}
+        named = [Device(index=i, name="") for i in range(max(devices, default=-1) + 1)]
+        found = {one.device.index: one for one in of_readings(named, readings)}
+        self._series = [found.get(index) for index in devices]
 
     def drawn(self, spans: Sequence[Span], slack_s: float = 0.0) -> Drawn:
         """What lies in ``spans``, each longer by ``slack_s`` at both ends: for those shorter than the time between two
         readings. Watts are of all devices together."""
-        found = {device: self._inside(device, spans, slack_s) for device in self._of}
-        watts = [_mean(_given(inside, "watts")) for inside in found.values()]
-        every = [one for inside in found.values() for one in inside]
-        highest = [_high(given) for inside in found.values() if (given := _given(inside, "watts"))]
-        limits = _given(every, "limit_w")
+        windows = [Window(span.begin - slack_s, span.end + slack_s, 0.0, 1, None) for span in spans]
+        found = [None if one is None else inside(one, windows) for one in self._series]
+        each = [np.empty(0) if one is None else _given([one], "watts") for one in found]
+        read = [one for one in found if one is not None]
+        limits = _given(read, "limit_w")
+        together = sum(float(np.mean(one)) for one in each) if each and all(map(len, each)) else None
         return Drawn(
-            readings=min(map(len, found.values()), default=0),
-            watts=_quantity(sum(w for w in watts if w is not None) if None not in watts and watts else None, "W"),
-            highest_w=max(highest, default=None),
-            sm=_quantity(_mean(_given(every, "sm_hz")), "Hz"),
-            capped=_mean(_given(every, "capped")),
-            hot=_mean(_given(every, "hot")),
-            slowed=_mean(_given(every, "slowed")),
-            limit_w=(min(limits), max(limits)) if limits else None,
+            readings=min((0 if one is None else len(one.time) for one in found), default=0),
+            watts=_quantity(together, "W"),
+            highest_w=max((_high(one) for one in each if len(one)), default=None),
+            sm=_quantity(_mean(read, "sm_hz"), "Hz"),
+            capped=_mean(read, "capped"),
+            hot=_mean(read, "hot"),
+            slowed=_mean(read, "slowed"),
+            limit_w=(float(limits.min()), float(limits.max())) if len(limits) else None,
         )
 
-    def _inside(self, device: int, spans: Sequence[Span], slack_s: float) -> list[Reading]:
-        at, given = self._at[device], self._of[device]
-        found: list[Reading] = []
-        after = -math.inf
-        for span in sorted(spans):
-            first = bisect.bisect_left(at, max(span.begin - slack_s, after))
-            last = bisect.bisect_right(at, span.end + slack_s)
-            found += given[first:last]
-            after = max(after, math.nextafter(span.end + slack_s, math.inf))
-        return found
+
+def _given(read: Sequence[Series], name: str) -> Floats:
+    """What the readings say of ``name``, all devices together."""
+    values: Floats = np.concatenate([np.empty(0), *(getattr(one, name) for one in read)])
+    return values[np.isfinite(values)].astype(np.float64)
 
 
-def _given(readings: Sequence[Reading], name: str) -> list[float]:
-    return [value for one in readings if (value := getattr(one, name)) is not None]
+def _mean(read: Sequence[Series], name: str) -> float | None:
+    values = _given(read, name)
+    return float(np.mean(values)) if len(values) else None
 
 
-def _mean(values: Sequence[float]) -> float | None:
-    return statistics.fmean(values) if values else None
-
-
-def _high(values: Sequence[float]) -> float:
-    return sorted(values)[math.ceil(HIGH * len(values)) - 1]
+def _high(values: Floats) -> float:
+    return float(np.quantile(values, HIGH, method="inverted_cdf"))
 
 
 def _quantity(value: float | None, unit: Unit) -> Quantity | None:

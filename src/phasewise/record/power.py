@@ -10,8 +10,9 @@ from phasewise.record.observation import Check
 from phasewise.record.quantity import Quantity
 
 PowerPhase = Literal["prefill", "decode", "mixed", "busy", "all"]
-"""``mixed``: steps of both kinds at once; of a file that is joined to nothing, ``all`` is the whole of it and ``busy``
-what was at least half utilised."""
+"""``mixed``: both at once: steps of both kinds, a prompt among running decodes. Of a load ``all`` is every request from
+its sending to its end; of a file that is joined to nothing the whole of it, and ``busy`` what was at least half
+utilised."""
 
 
 class Metered(msgspec.Struct, frozen=True, kw_only=True):
@@ -90,6 +91,7 @@ class PhasePower(msgspec.Struct, frozen=True, kw_only=True):
         counted: by the energy counters; None without.
         sampled: trapezoid over the readings; None where there are only counters.
         differ: counted over sampled, less 1; None without both.
+        doubted: they differ by more than both can be right; then the readings count.
         net: energy above idle; None without an idle baseline.
         tokens: prompt tokens computed (prefill), tokens made (decode).
         per_token: joules per such a token; None without tokens.
@@ -113,6 +115,7 @@ class PhasePower(msgspec.Struct, frozen=True, kw_only=True):
     counted: Quantity | None = None
     sampled: Quantity | None = None
     differ: float | None = None
+    doubted: bool = False
     net: Quantity | None = None
     tokens: int | None = None
     per_token: Quantity | None = None
@@ -120,6 +123,22 @@ class PhasePower(msgspec.Struct, frozen=True, kw_only=True):
     devices: tuple[DevicePower, ...] = ()
     text: str = ""
     notes: tuple[str, ...] = ()
+
+
+class BatchPower(msgspec.Struct, frozen=True, kw_only=True):
+    """Decode at one batch, in steady state.
+
+    Attributes:
+        batch: requests that decoded together.
+        prompt_tokens: of each, by the server's count.
+        figures: None when no window could be measured.
+        why_null: why, a sentence.
+    """
+
+    batch: int
+    prompt_tokens: int
+    figures: PhasePower | None = None
+    why_null: str = ""
 
 
 class Idle(msgspec.Struct, frozen=True, kw_only=True):
@@ -159,6 +178,7 @@ class Power(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         devices: those of the run.
         phases: those that could be measured.
+        batches: decode by batch, where batches were held one at a time; by prompt length, then batch.
         missing: why there is no power at all, or none of a phase, by phase (``run`` for all).
         idle: the baseline.
         boundary: what begins and ends a phase, one sentence.
@@ -171,6 +191,7 @@ class Power(msgspec.Struct, frozen=True, kw_only=True):
 
     devices: tuple[Metered, ...] = ()
     phases: dict[PowerPhase, PhasePower] = {}
+    batches: tuple[BatchPower, ...] = ()
     missing: dict[str, str] = {}
     idle: Idle = Idle()
     boundary: str = ""

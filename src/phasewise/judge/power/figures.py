@@ -17,7 +17,10 @@ from phasewise.record.quantity import Provenance, Quantity
 from phasewise.units import Unit
 
 AGREE = 0.1
-"""Counter and readings that differ by more are not both right: then the readings count."""
+"""Counter and readings that differ by more are not both right: then the readings count ..."""
+
+_NOISE = 3.0
+"""... unless it is within this many standard errors of the mean of so few readings, of watts that jump so much."""
 
 _NORMAL = 1.96
 
@@ -58,12 +61,14 @@ class Metering(NamedTuple):
 
 
 class _Energy(NamedTuple):
-    """Joules of each window, by what counts; in all by counter and by readings; and of the windows that both tell."""
+    """Joules of each window, by what counts; in all by counter and by readings; of the windows that both tell; and
+    whether they agree there."""
 
     windows: Floats
     counted: float | None
     sampled: float | None
     both: tuple[float, float]
+    agree: bool
 
 
 def metering(series: Series, provenance: Provenance) -> Metering:
@@ -111,6 +116,7 @@ def phase_power(phase: PowerPhase, chosen: Chosen, devices: Sequence[Metering], 
         counted=None if counted is None else quantity(counted, "J", "energy counter"),
         sampled=None if sampled is None else quantity(sampled, "J", "trapezoid over the readings"),
         differ=_differ(each),
+        doubted=not all(one.agree for one in each),
         net=None if net is None else quantity(net, "J", f"{how}, idle power taken off"),
         tokens=tokens,
         per_token=quantity(joules / tokens, "J/token", how) if tokens else None,
@@ -131,15 +137,25 @@ def _energy(device: Metering, windows: Sequence[Window]) -> _Energy:
     found = [device.joules(window) for window in windows]
     pairs = [(c, r) for c, r in found if c is not None and r is not None]
     both = sum(c for c, _ in pairs), sum(r for _, r in pairs)
-    trusted = device.derived or both[1] <= 0 or abs(both[0] / both[1] - 1) <= AGREE
-    order = [(c, r) if trusted else (r, c) for c, r in found]
+    apart = abs(both[0] / both[1] - 1) if both[1] > 0 and not device.derived else 0.0
+    agree = apart <= max(AGREE, _NOISE * _error(device, windows))
+    order = [(c, r) if agree else (r, c) for c, r in found]
     use = [first if first is not None else second for first, second in order]
     return _Energy(
         np.array([0.0 if one is None else one for one in use]),
         _sum([one.counted for one in found]),
         None if device.derived else _sum([one.sampled for one in found]),
         (0.0, 0.0) if device.derived else both,
+        agree,
     )
+
+
+def _error(device: Metering, windows: Sequence[Window]) -> float:
+    """Standard error of the mean of its readings in the windows, over that mean."""
+    drawn = inside(device.series, windows).watts
+    drawn = drawn[np.isfinite(drawn)]
+    mean = float(np.mean(drawn)) if len(drawn) > 1 else 0.0
+    return float(np.std(drawn, ddof=1)) / math.sqrt(len(drawn)) / mean if mean > 0 else 0.0
 
 
 def _device(device: Metering, windows: Sequence[Window], joules: float, seconds: float) -> DevicePower:

@@ -11,11 +11,11 @@ import numpy as np
 from phasewise.judge.power.checks import phase_checks, run_checks
 from phasewise.judge.power.figures import Metering, limit_of, metering, phase_power
 from phasewise.judge.power.idle import idle
-from phasewise.judge.power.windows import Span, Window, chosen, inside, least, merged
+from phasewise.judge.power.windows import Chosen, Span, Window, chosen, inside, least, merged, union
 from phasewise.judge.power.words import text
 from phasewise.observe.telemetry.series import Series
 from phasewise.record.observation import Check
-from phasewise.record.power import Idle, Metered, PhasePower, Power, PowerBand, PowerPhase, PowerPoint
+from phasewise.record.power import BatchPower, Idle, Metered, PhasePower, Power, PowerBand, PowerPhase, PowerPoint
 from phasewise.record.quantity import Provenance, Quantity
 from phasewise.units import show
 
@@ -35,12 +35,16 @@ class Joined(msgspec.Struct, frozen=True, kw_only=True):
         busy: begin and end of everything that ran at all, warm-up among it: idle is what lies outside.
         boundary: what begins and ends a phase, one sentence.
         answers: of whole requests the part of their tokens that answers are; 0 where they are not told apart.
+        expected: phases that are said to be missing where none of their spans is there.
+        fewest: windows of a phase below which nothing is said of it; `all` needs one.
     """
 
     spans: tuple[Span, ...]
     busy: tuple[tuple[float, float], ...]
     boundary: str
     answers: float = 0.0
+    expected: tuple[PowerPhase, ...] = ()
+    fewest: int = 1
 
 
 def judge(
@@ -71,10 +75,11 @@ def judge(
     baseline = idle([device.series for device in took], first, last, provenance)
     phases, checks, missing = _phases(took, joined, baseline)
     checks += list(run_checks(phases, took, joined.busy))
-    notes += _answers(phases, joined)
+    notes += [*_answers(phases, joined), *_attributed(phases, joined)]
     return Power(
         devices=tuple(_metered(device, sources[id(device)], provenance) for device in took),
         phases=phases,
+        batches=_batches(took, joined, baseline),
         missing=missing,
         idle=baseline,
         boundary=joined.boundary,
@@ -90,32 +95,71 @@ def _phases(
     devices: list[Metering], joined: Joined, baseline: Idle
 ) -> tuple[dict[PowerPhase, PhasePower], list[Check], dict[str, str]]:
     phases: dict[PowerPhase, PhasePower] = {}
-    checks: list[Check] = []
+    kept: dict[PowerPhase, Chosen] = {}
     missing: dict[str, str] = {}
-    begins = [begin for begin, _ in joined.busy]
-    shortest = max(_least(device) for device in devices)
     for phase in get_args(PowerPhase):
-        windows = merged([span for span in joined.spans if span.phase == phase], shortest, begins)
-        if not windows:
+        spans = [span for span in joined.spans if span.phase == phase]
+        if not spans:
+            if phase in joined.expected:
+                missing[phase] = "it was not seen by itself."
             continue
-        found = chosen(windows, shortest, lambda window: all(device.measures(window) for device in devices))
-        if not found.windows:
-            missing[phase] = f"{found.left_out} {_cure(windows, devices)}"
+        windows, found = _chosen(spans, devices, joined)
+        fewest = 1 if phase == "all" else joined.fewest
+        if len(found.windows) < fewest:
+            short = f"{len(found.windows)} of the {fewest} windows that it takes. " if found.windows else ""
+            missing[phase] = f"{short}{found.left_out} {_cure(windows, devices)}".strip()
             continue
-        figures = phase_power(phase, found, devices, baseline.watts.value if baseline.watts else None)
-        phases[phase] = msgspec.structs.replace(figures, text=text(figures))
-        if not (phase == "all" and "busy" in phases):  # the same rows, with idle ones between them
-            checks += phase_checks(figures, found.windows, devices)
+        kept[phase], phases[phase] = found, _figures(phase, found, devices, baseline)
+    # What lies in another phase, or is the same rows with idle ones between them, is not checked twice.
+    whole = "all" in phases and "busy" not in phases
+    checked = [phase for phase in phases if (phase == "all") == whole]
+    checks = [check for phase in checked for check in phase_checks(phases[phase], kept[phase].windows, devices)]
     return phases, checks, missing
+
+
+def _batches(devices: list[Metering], joined: Joined, baseline: Idle) -> tuple[BatchPower, ...]:
+    """Decode by batch, of the spans that tell it."""
+    cells = {span.cell for span in joined.spans if span.cell is not None}
+    found = []
+    for batch, prompt in sorted(cells, key=lambda cell: (cell[1], cell[0])):
+        spans = [span for span in joined.spans if span.cell == (batch, prompt)]
+        _, kept = _chosen(spans, devices, joined)
+        figures = _figures("decode", kept, devices, baseline) if kept.windows else None
+        why = "" if figures else kept.left_out
+        found.append(BatchPower(batch=batch, prompt_tokens=prompt, figures=figures, why_null=why))
+    return tuple(found)
+
+
+def _chosen(spans: Sequence[Span], devices: list[Metering], joined: Joined) -> tuple[tuple[Window, ...], Chosen]:
+    """The windows of spans of one phase, and those of them that every device measures."""
+    shortest = max(_least(device) for device in devices)
+    windows = merged(spans, shortest, [begin for begin, _ in joined.busy])
+    return windows, chosen(windows, shortest, lambda window: all(device.measures(window) for device in devices))
+
+
+def _figures(phase: PowerPhase, found: Chosen, devices: list[Metering], baseline: Idle) -> PhasePower:
+    figures = phase_power(phase, found, devices, baseline.watts.value if baseline.watts else None)
+    return msgspec.structs.replace(figures, text=text(figures))
 
 
 def _answers(phases: dict[PowerPhase, PhasePower], joined: Joined) -> list[str]:
     """What others call joules per output token: everything over the tokens of the answers alone."""
-    mixed = phases.get("mixed")
-    if not joined.answers or mixed is None or mixed.per_token is None:
+    whole = phases.get("all")
+    if not joined.answers or whole is None or whole.per_token is None:
         return []
-    each = show(mixed.per_token.value / joined.answers, "J/token")
+    each = show(whole.per_token.value / joined.answers, "J/token")
     return [f"By the tokens of the answers alone, {show(joined.answers, '1')} of all: {each}, prompts paid with them."]
+
+
+def _attributed(phases: dict[PowerPhase, PhasePower], joined: Joined) -> list[str]:
+    """How much of the run the phases' windows are, where some of it is of none."""
+    parts = [figures for phase, figures in phases.items() if phase != "all"]
+    if not joined.expected or not parts:
+        return []
+    ran = sum(end - begin for begin, end in union(joined.busy))
+    share = sum(figures.seconds for figures in parts) / ran if ran > 0 else 0.0
+    named = " and ".join(figures.phase for figures in parts)
+    return [f"The windows of {named} hold {show(min(1.0, share), '1')} of the time in which requests ran."]
 
 
 def _least(device: Metering) -> float:
@@ -213,9 +257,10 @@ def _points(devices: list[Metering], first: float, last: float) -> tuple[PowerPo
 
 
 def _bands(spans: Sequence[Span], first: float) -> tuple[PowerBand, ...]:
+    told = {span.phase for span in spans}
     bands = [
         PowerBand(phase=phase, begin_s=window.begin - first, end_s=window.end - first)
-        for phase in get_args(PowerPhase)
+        for phase in (told - {"all"} or told)
         for window in merged([span for span in spans if span.phase == phase])
     ]
     longest = sorted(bands, key=lambda band: band.begin_s - band.end_s)[:_MOST_BANDS]

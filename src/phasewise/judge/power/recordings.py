@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import msgspec
 import numpy as np
 
 from phasewise.judge.power.power import Joined, judge
 from phasewise.judge.power.windows import Span
 from phasewise.observe.telemetry.series import Series
 from phasewise.record.observation import Check
-from phasewise.record.power import Power, Recording, Recordings
+from phasewise.record.power import Idle, Power, Recording, Recordings
 
 BUSY = 0.5
 """Utilisation from which on a row counts as busy."""
@@ -31,7 +32,8 @@ def recording(name: str, form: str, series: Sequence[Series]) -> Recording:
     spans = [Span("all", begin, end, None), *_busy(series, begin, end)]
     joined = Joined(spans=tuple(spans), busy=((begin, end),), boundary=BOUNDARY)
     power = judge(series, joined, provenance="reported", how=f"{form}, {name}.", files=[name] * len(series), every=True)
-    return Recording(name=name, form=form, power=power)
+    # Where nothing says what ran, nothing says when nothing did.
+    return Recording(name=name, form=form, power=msgspec.structs.replace(power, idle=Idle()))
 
 
 def beside(files: Sequence[Recording]) -> Recordings:

@@ -16,22 +16,36 @@ LEAST_S = 0.2
 READINGS = 3
 """Least readings in a window."""
 
-_JOINED_S = 0.1
+JOINED_S = 0.1
 """Repeats with no more than this between them are one window: a prefill is often shorter than a reading is apart."""
 
-_FULL_S = 1.0
+FULL_S = 1.0
+"""A long row of repeats becomes windows of this length and more."""
 
 _GAP = 5.0
 """A window is not covered where readings lie further apart than this many times the usual."""
 
 
+Interval = tuple[float, float]
+
+
 class Span(NamedTuple):
-    """One request's (or step's) time in a phase, and its tokens, None when they are unknown."""
+    """One request's (or step's) time in a phase, or that of several at once.
+
+    Attributes:
+        tokens: its tokens; None when they are unknown.
+        requests: how many there are.
+        busy_s: how long of it the phase ran; None for throughout.
+        cell: of a batch that was held: how many requests, and tokens of the prompt of each; None for anything else.
+    """
 
     phase: PowerPhase
     begin: float
     end: float
     tokens: int | None
+    requests: int = 1
+    busy_s: float | None = None
+    cell: tuple[int, int] | None = None
 
 
 class Window(NamedTuple):
@@ -55,15 +69,16 @@ def merged(spans: Sequence[Span], least: float = 0.0, begins: Sequence[float] = 
     """The spans of one phase as windows, in order. Spans may overlap: several requests at once are one window.
 
     ``begins`` is when anything at all began: spans between which something did are not merged, as two answers with a
-    prefill between them are not. A long row of repeats becomes several windows of ``_FULL_S`` (or ``least``) and more:
+    prefill between them are not. A long row of repeats becomes several windows of ``FULL_S`` (or ``least``) and more:
     their scatter says how sure the mean is.
     """
-    full, starts = max(_FULL_S, least), np.sort(np.asarray(begins, dtype=np.float64))
+    full, starts = max(FULL_S, least), np.sort(np.asarray(begins, dtype=np.float64))
     rows: list[list[Window]] = []
     for span in sorted(spans, key=lambda one: one.begin):
-        one = Window(span.begin, span.end, span.end - span.begin, 1, span.tokens)
+        busy_s = span.end - span.begin if span.busy_s is None else span.busy_s
+        one = Window(span.begin, span.end, busy_s, span.requests, span.tokens)
         last = rows[-1][-1] if rows else None
-        if last is None or one.begin - last.end > _JOINED_S or _any_in(starts, last.end, one.begin):
+        if last is None or one.begin - last.end > JOINED_S or _any_in(starts, last.end, one.begin):
             rows.append([one])
         elif one.begin >= last.end and last.end - last.begin >= full:
             rows[-1].append(one)
@@ -77,9 +92,20 @@ def merged(spans: Sequence[Span], least: float = 0.0, begins: Sequence[float] = 
 
 def _with(one: Window, more: Window) -> Window:
     """``one`` and ``more``, which begins in it or after it, as one window."""
-    longer = max(0.0, more.end - max(one.end, more.begin)) if more.spans == 1 else more.busy_s
+    longer = more.busy_s if more.begin >= one.end else max(0.0, more.end - one.end)
     tokens = None if one.tokens is None or more.tokens is None else one.tokens + more.tokens
     return Window(one.begin, max(one.end, more.end), one.busy_s + longer, one.spans + more.spans, tokens)
+
+
+def union(intervals: Sequence[Interval]) -> list[Interval]:
+    """The time in any of them, in order."""
+    found: list[Interval] = []
+    for begin, end in sorted(one for one in intervals if one[1] > one[0]):
+        if found and begin <= found[-1][1]:
+            found[-1] = found[-1][0], max(found[-1][1], end)
+        else:
+            found.append((begin, end))
+    return found
 
 
 def _any_in(starts: Floats, since: float, until: float) -> bool:

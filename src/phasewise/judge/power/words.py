@@ -9,6 +9,9 @@ from phasewise.units import show
 NEAR, FAR = 0.8, 0.6
 """Share of the limit from which on a phase is near it, and under which it is far from it."""
 
+PAUSED = 0.9
+"""Part of its windows in which a phase ran, under which their mean says little of its own power."""
+
 
 def text(figures: PhasePower) -> str:
     """One sentence on a phase's watts."""
@@ -24,6 +27,9 @@ def text(figures: PhasePower) -> str:
     capped = max((device.capped.value for device in figures.devices if device.capped), default=0.0)
     if capped > HELD:
         return f"{part}: the limit holds the clock down, so it is power-bound there."
+    if figures.phase in ("prefill", "decode") and figures.busy < PAUSED:
+        ran = show(figures.busy, "1")
+        return f"{part}, pauses between its requests among it: it ran in {ran} of that time, and drew more then."
     return f"{part}: {_MEANS[figures.phase][_place(share.value)]}."
 
 

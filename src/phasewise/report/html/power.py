@@ -19,7 +19,8 @@ _LEFT, _RIGHT, _TOP, _BOTTOM = 66.0, 16.0, 30.0, 46.0
 
 def render(run: Run) -> str:
     """``run`` as one HTML file that needs nothing else; its JSON document is inside."""
-    return fill("power.html", document(run), {"run": run, **parts(run)})
+    found = parts(run)
+    return fill("power.html", document(run), {"run": run, "power": found, **found})
 
 
 def parts(run: Run) -> dict[str, object]:
@@ -31,9 +32,11 @@ def parts(run: Run) -> dict[str, object]:
         "notices": view.notices(run),
         "facts": [*view.facts(run)],
         "phases": view.phases(found),
+        "batches": view.batches(found),
         "devices": view.devices(found),
         "checks": view.checks(found.checks),
         "drawing": over_time(found),
+        "mixed": any(band.phase == "mixed" for band in found.bands),
     }
 
 

@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
-from phasewise.record.power import DevicePower, PhasePower, Power, Recordings, Watched
+from phasewise.record.power import BatchPower, DevicePower, PhasePower, Power, Recordings, Watched
 from phasewise.record.quantity import Quantity
 from phasewise.record.run import Run
 from phasewise.report.json.leaves import Missing, document
 from phasewise.report.view import power as view
 
 _UNSAID = Missing("the readings do not say")
+
+_OF_BATCH = (
+    "watts",
+    "share_of_limit",
+    "energy_j",
+    "tokens",
+    "j_per_token",
+    "net_j_per_token",
+    "windows",
+    "seconds",
+)
+"""What the document says of a batch."""
 
 
 def power(run: Run) -> dict[str, object]:
@@ -34,6 +46,7 @@ def section(found: Power | None) -> dict[str, object]:
     why = "; ".join(found.missing.values()) or "no phase could be measured"
     body = {
         "phases": {phase: _phase(figures) for phase, figures in found.phases.items()},
+        "batches": [_batch(one) for one in found.batches],
         "missing": found.missing,
         "devices": [
             {
@@ -106,6 +119,21 @@ def _phase(one: PhasePower) -> dict[str, object]:
         "left_out": one.left_out,
         "devices": [_device(device) for device in one.devices],
         "notes": one.notes,
+    }
+
+
+def _batch(one: BatchPower) -> dict[str, object]:
+    """Decode at one batch; every figure that its phase has."""
+
+    def sent(value: float, unit: str, source: str) -> Quantity:
+        return Quantity(value=value, unit=unit, provenance="measured", source=source)  # type: ignore[arg-type]
+
+    figures = _phase(one.figures) if one.figures else {name: Missing(one.why_null) for name in _OF_BATCH}
+    return {
+        "batch": sent(one.batch, "request", "decoding together"),
+        "prompt_tokens": sent(one.prompt_tokens, "token", "of each request"),
+        **{name: figures[name] for name in _OF_BATCH},
+        "left_out": one.figures.left_out if one.figures else one.why_null,
     }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from phasewise.record.power import Power
 from phasewise.record.run import Run
 from phasewise.report.markdown.layout import folded, lines, notice, safe, table
 from phasewise.report.view import power as view
@@ -20,6 +21,7 @@ def section(run: Run) -> Iterator[str]:
         return
     yield "### Power"
     yield table(view.phases(run.power))
+    yield from _batches(run.power)
     yield folded("How the power was measured", [lines(view.facts(run))])
 
 
@@ -35,3 +37,11 @@ def _blocks(run: Run) -> Iterator[str]:
     yield folded("Each device", [table(each)]) if each.rows else ""
     yield "### Power per phase"
     yield table(view.phases(found))
+    yield from _batches(found)
+
+
+def _batches(found: Power) -> Iterator[str]:
+    held = view.batches(found)
+    if held.rows:
+        yield f"#### {held.title}"
+        yield table(held)

@@ -32,12 +32,12 @@ def power(run: Run, saved: Path | None = None, *, full: bool = False) -> Rendera
 
 
 def tables(run: Run) -> Iterator[RenderableType]:
-    """The figures, and those of each device where there are several."""
+    """The figures, those by batch where batches were held, and those of each device where there are several."""
     found = view.document(run)
     yield Grid(view.phases(found))
-    each = view.devices(found)
-    if each.rows:
-        yield Group(Text(""), Text(each.title, style="bold"), Grid(each))
+    for each in (view.batches(found), view.devices(found)):
+        if each.rows:
+            yield Group(Text(""), Text(each.title, style="bold"), Grid(each))
 
 
 def recordings(found: Recordings) -> RenderableType:

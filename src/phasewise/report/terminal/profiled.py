@@ -64,7 +64,10 @@ def _request(run: Run) -> Iterator[RenderableType]:
 def drawn(run: Run) -> Iterator[RenderableType]:
     """Power as part of a report; nothing where none was read."""
     if run.power is not None and run.power.phases:
-        yield section("Power", Grid(power.phases(run.power)), bullets((power.headline(run), *power.facts(run))))
+        held = power.batches(run.power)
+        batches = (Text(""), Text(held.title, style="bold"), Grid(held)) if held.rows else ()
+        facts = bullets((power.headline(run), *power.facts(run)))
+        yield section("Power", Grid(power.phases(run.power)), *batches, facts)
 
 
 def _title(run: Run, phase: Phase) -> str:

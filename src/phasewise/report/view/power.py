@@ -38,26 +38,20 @@ def subject(run: Run) -> str:
 
 
 def notices(run: Run) -> tuple[Notice, ...]:
-    """Failed checks: those that void, then those that cast doubt; and phases that could not be measured."""
+    """Failed checks: those that void, then those that cast doubt."""
     power = _of(run)
     failed = sorted((check for check in power.checks if check.status == "failed"), key=lambda check: not check.voids)
-    found = [
+    return tuple(
         Notice(
             kind="doubt" if check.voids else "partial",
             text=f"{'Not to be compared' if check.voids else 'Mind'}: {words.clean(check.detail)}",
         )
         for check in failed
-    ]
-    found += [
-        Notice(kind="partial", text=f"{phase}: {words.clean(why)}")
-        for phase, why in power.missing.items()
-        if power.phases
-    ]
-    return tuple(found)
+    )
 
 
 def phases(power: Power) -> Table:
-    """One column per phase."""
+    """One column per phase; below it those that could not be measured, and why."""
     found = _phases(power)
     rows = [
         ("watts, mean", [give(one.watts) for one in found]),
@@ -77,7 +71,24 @@ def phases(power: Power) -> Table:
     ]
     kept = tuple((say(name), *cells) for name, cells in rows if any(cell.text != words.NOTHING for cell in cells))
     heads = columns("", *(f">{one.phase}" for one in found))
-    return Table(title="Power per phase", columns=heads, rows=kept if found else (), note=_nothing(power))
+    return Table(title="Power per phase", columns=heads, rows=kept if found else (), note=_unmeasured(power))
+
+
+def batches(power: Power) -> Table:
+    """Decode by batch, where batches were held one at a time."""
+    rows = []
+    for one in power.batches:
+        figures = one.figures
+        found = (
+            (give(figures.watts), give_share(figures.share), _plain(figures.per_token), Cell(""))
+            if figures
+            else (*([Cell(words.NOTHING)] * 3), say(one.why_null))
+        )
+        rows.append((Cell(words.count(one.batch)), Cell(words.count(one.prompt_tokens)), *found))
+    told = any(one.why_null for one in power.batches)
+    heads = columns(">batch", ">prompt each", ">watts", ">of the limit", ">J per output token", "not judged")
+    kept = len(heads) if told else len(heads) - 1
+    return Table(title="Decode by batch", columns=heads[:kept], rows=tuple(row[:kept] for row in rows))
 
 
 def devices(power: Power) -> Table:
@@ -200,6 +211,12 @@ def _phases(power: Power) -> list[PhasePower]:
     return [power.phases[phase] for phase in ORDER if phase in power.phases]
 
 
+def _unmeasured(power: Power) -> str:
+    return _nothing(power) or " ".join(
+        f"{phase.capitalize()}: {words.clean(why)}" for phase, why in power.missing.items()
+    )
+
+
 def _nothing(power: Power) -> str:
     return "" if power.phases else f"No power: {words.clean('; '.join(power.missing.values()))}."
 
@@ -212,6 +229,11 @@ def _per(one: PhasePower, quantity: Quantity | None) -> Cell:
     if quantity is None:
         return Cell(words.NOTHING)
     return Cell(f"{_joules(quantity.value)}/{PER.get(one.phase, 'token')}", quantity)
+
+
+def _plain(quantity: Quantity | None) -> Cell:
+    """Down a column one unit shows how it falls."""
+    return Cell(words.NOTHING if quantity is None else f"{quantity.value:,.3g}", quantity)
 
 
 def _joules(value: float) -> str:
@@ -279,7 +301,7 @@ def _idle(power: Power) -> Iterator[str]:
         return
     idle = power.idle
     if idle.watts is None:
-        if any(phase in power.phases for phase in ("prefill", "decode", "mixed")):
+        if idle.why_null:
             yield f"Idle baseline: none ({words.clean(idle.why_null)}), so nothing is taken off."
         return
     parts = [f"{name} {words.amount(one)}" for name, one in (("before", idle.before), ("after", idle.after)) if one]
