@@ -17,8 +17,8 @@ from phasewise.isolate import alone
 from phasewise.isolate.holding import least_answer
 from phasewise.isolate.recorded import Sent, Shape
 from phasewise.isolate.run import Isolation
-from phasewise.jobs import captured, rows
-from phasewise.jobs.begun import REQUESTS
+from phasewise.jobs import captured
+from phasewise.jobs.begun import REQUESTS, UNTOLD, Rows, begun
 from phasewise.jobs.envelope import envelope, identity
 from phasewise.jobs.ground import what_runs
 from phasewise.jobs.of_run import OfRun
@@ -27,7 +27,7 @@ from phasewise.jobs.saved import why_not
 from phasewise.jobs.subject import Subject
 from phasewise.jobs.target import Connection, is_ours, model_file, open_engine
 from phasewise.record.capture import Capture, Captured, CapturedName
-from phasewise.record.envelope import Status
+from phasewise.record.envelope import Envelope, Status
 from phasewise.record.observation import Check, CheckStatus, Phase
 from phasewise.record.run import RUNS, Run, claimed, save
 from phasewise.record.target import Target
@@ -70,8 +70,8 @@ class Finished(NamedTuple):
 class _Work:
     """What a capture has so far; it outlives whatever ends the capture."""
 
-    def __init__(self, options: Options, folder: Path, progress: Progress) -> None:
-        self.options, self.folder, self.progress = options, folder, progress
+    def __init__(self, options: Options, folder: Path, started: float, progress: Progress) -> None:
+        self.options, self.folder, self.started, self.progress = options, folder, started, progress
         self.target: Target | None = None
         self.subject = OfRun(None, None)
         self.profiler: Profiler | None = None
@@ -82,6 +82,7 @@ class _Work:
         self.status: Status = "complete"
         self.reason = ""
         self.exit_code = 0
+        self.no_rows = ""
 
     def tell(self, doing: str) -> None:
         """Say what is being recorded."""
@@ -120,24 +121,18 @@ def capture(options: Options, progress: Progress) -> Finished:
     started = time.perf_counter()
     _check(options)
     with claimed(identity(options.target or "embedded"), options.out) as folder:
-        work = _Work(options, folder, progress)
+        work = _Work(options, folder, started, progress)
         try:
             _capture(work)
-        except (EngineError, KeyboardInterrupt) as error:
+        except KeyboardInterrupt as error:
             work.cut_short(error)
-            if not work.recordings and isinstance(error, KeyboardInterrupt):
-                raise Interrupted(f"Interrupted: nothing was captured ({work.reason}).", error) from None
-            if not work.recordings:
-                raise
+            raise Interrupted(f"Interrupted: nothing was captured ({work.reason}).", error) from None
         try:
-            run = _run(work, started)
+            run = _run(work)
         except KeyboardInterrupt as error:
             where = f"the traces that came are in {folder}/traces, for phasewise trace"
             raise Interrupted(f"Interrupted while reading: {where}.", error) from None
-        unsaved = {"run.json": why_not(lambda: save(run, folder))}
-        if work.isolation is not None:
-            requests = work.isolation.rows()
-            unsaved[REQUESTS] = why_not(lambda: rows.write(requests, folder / REQUESTS))
+        unsaved = {"run.json": why_not(lambda: save(run, folder)), REQUESTS: work.no_rows}
     return Finished(run, folder, work.exit_code or _exit_code(run), {name: why for name, why in unsaved.items() if why})
 
 
@@ -176,14 +171,36 @@ def _capture(work: _Work) -> None:
         )
         work.notes.extend(work.profiler.check())
         _quiet(engine)
-        step_s = _timed(work, engine)
-        names: tuple[CapturedName, ...] = (*options.phases, *(("mixed",) if options.mix else ()))
-        for name in names:
-            _recorded(work, engine, work.profiler, name, step_s)
+        with begun(_unfinished(work, engine.target), work.folder) as rows:
+            try:
+                _each(work, engine, work.profiler, rows)
+            except (EngineError, KeyboardInterrupt) as error:
+                if not work.recordings:
+                    raise
+                work.cut_short(error)
+            work.no_rows = rows.close(work.isolation.unused() if work.isolation else ())
     finally:
         if work.profiler is not None:
             work.profiler.close()
         engine.close()
+
+
+def _unfinished(work: _Work, target: Target) -> Run:
+    return Run(envelope=_envelope(work, "interrupted", UNTOLD), target=target)
+
+
+def _envelope(work: _Work, status: Status, reason: str) -> Envelope:
+    name = work.target.name if work.target else ""
+    zero = work.isolation.began if work.isolation else None
+    return envelope("capture", name, work.started, status=status, reason=reason, identity=work.folder.name, zero=zero)
+
+
+def _each(work: _Work, engine: Engine, by: Profiler, rows: Rows) -> None:
+    """Time what is to be recorded, then record it."""
+    step_s = _timed(work, engine, rows)
+    names: tuple[CapturedName, ...] = (*work.options.phases, *(("mixed",) if work.options.mix else ()))
+    for name in names:
+        _recorded(work, engine, by, name, step_s)
 
 
 def _fits(options: Options, engine: Engine) -> None:
@@ -203,7 +220,7 @@ def _fits(options: Options, engine: Engine) -> None:
         )
 
 
-def _timed(work: _Work, engine: Engine) -> float:
+def _timed(work: _Work, engine: Engine, rows: Rows) -> float:
     """Each phase by a client, warm and without a profiler; seconds of a decode step."""
     options = work.options
     work.isolation = Isolation(
@@ -213,6 +230,7 @@ def _timed(work: _Work, engine: Engine) -> float:
         lengths=(options.prompt,),
         max_prompt=options.prompt,
         progress=lambda p: work.progress(f"timing {p.phase} without the profiler: {p.doing}", _TIMED * p.fraction),
+        book=rows.book,
     )
     decode = work.isolation.run().decode
     return _STEP_S if decode is None else decode.tpot.value
@@ -270,7 +288,7 @@ def _check_alone(name: CapturedName, status: CheckStatus, detail: str) -> Check:
     return Check(name="alone", phase=name if name != "mixed" else "run", status=status, detail=detail, voids=True)
 
 
-def _run(work: _Work, started: float) -> Run:
+def _run(work: _Work) -> Run:
     """The record of everything that came."""
     observation = work.isolation.observation() if work.isolation is not None else None
     left = 1 - _RECORDED
@@ -279,7 +297,7 @@ def _run(work: _Work, started: float) -> Run:
         work.folder,
         work.subject,
         observation,
-        started,
+        work.started,
         lambda doing, part: work.progress(doing, _RECORDED + left * part),
     )
     for fault in found.faults:
@@ -288,17 +306,9 @@ def _run(work: _Work, started: float) -> Run:
     proceed = _proceed(phases, work.folder)
     if proceed and work.status == "complete":
         work.partial("the traces lie on the server's disk")
-    envelope_ = envelope(
-        "capture",
-        work.target.name if work.target else "",
-        started,
-        status=work.status,
-        reason=work.reason,
-        identity=work.folder.name,
-    )
     read = found.run
     return Run(
-        envelope=envelope_,
+        envelope=_envelope(work, work.status, work.reason),
         target=work.target,
         model=read.model if read else None,
         machine=read.machine if read else work.subject.machine,
