@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from phasewise.isolate.recorded import Sent
-from phasewise.judge.captured import compared, every_rank, passes, untraced
+from phasewise.judge.captured import compared, untraced
+from phasewise.judge.captured_checks import every_rank, passes
 from phasewise.record.observation import (
     DecodeObservation,
     Observation,
