@@ -9,15 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from phasewise.isolate.recorded import Sent
-from phasewise.judge.captured import compared, untraced
+from phasewise.judge.captured import Ground, Timed, compared, untraced
 from phasewise.judge.captured_checks import every_rank, passes
-from phasewise.record.observation import (
-    DecodeObservation,
-    Observation,
-    PrefillObservation,
-    PrefillPoint,
-)
+from phasewise.record.observation import PrefillObservation, PrefillPoint
 from phasewise.record.quantity import measured
+from phasewise.record.sweep import Cell
 from phasewise.record.trace import Tokens, TraceFile, TracePhase, TraceStep
 
 
@@ -45,19 +41,24 @@ def step(
     )
 
 
-def seen(ttft: float, tpot: float) -> Observation:
-    return Observation(
-        prefill=PrefillObservation(
-            points=(PrefillPoint(tokens=100, ttft=measured(ttft, "s", ""), best=ttft, samples=5),), fit=None
-        ),
-        decode=DecodeObservation(
-            points=(), fit=None, tpot=measured(tpot, "s", ""), tpot_context=100.0, tokens_per_chunk=1.0
-        ),
-        checks=(),
-        requests=1,
-        prompt_tokens=0,
-        output_tokens=0,
-        stopped="",
+def seen(ttft: float, tpot: float, *, batch: int = 1, context: float = 100.0) -> Timed:
+    """What a client timed: prompts of 100 tokens, and a batch at ``context``."""
+    points = (PrefillPoint(tokens=100, ttft=measured(ttft, "s", ""), best=ttft, samples=5),)
+    return Timed(PrefillObservation(points=points, fit=None), held(tpot, batch, context))
+
+
+def held(tpot: float, batch: int, context: float) -> Cell:
+    return Cell(
+        batch=batch,
+        prompt_tokens=90,
+        context=context,
+        step=measured(tpot, "s", ""),
+        throughput=None,
+        samples=4,
+        steps=100,
+        together=batch,
+        proof="passed",
+        proved_by="",
     )
 
 
@@ -144,7 +145,7 @@ def test_counts_that_are_not_said_are_not_checked() -> None:
 
 def test_not_timed_is_not_zero() -> None:
     steps = [step("decode", 0.01 * at, answers=1) for at in range(4)]
-    one = compared("decode", Sent(requests=1, batch=1, step_s=10e-3), steps, None)
+    one = compared("decode", Sent(requests=1, batch=1, step_s=10e-3), steps, Timed())
     assert (one.client, one.agrees, one.parts) == (None, None, ())
     assert one.why_null == "the phase was not timed by a client"
 
@@ -157,7 +158,7 @@ def test_another_length_than_was_timed_is_not_compared() -> None:
 
 def test_a_mix_whose_label_is_wrong() -> None:
     steps = [step("decode", 0.0, answers=1), step("decode", 0.01, prompts=100, answers=1)]
-    one = compared("mixed", Sent(requests=1, prompt_tokens=(100,), batch=1), steps, None)
+    one = compared("mixed", Sent(requests=1, prompt_tokens=(100,), batch=1), steps, Timed())
     (check,) = [check for check in one.checks if check.name == "mix_labelled"]
     assert check.status == "failed"
     assert "1 of 2 steps" in check.detail
@@ -211,7 +212,7 @@ def test_rounding_between_two_clocks_is_none() -> None:
 
 def test_phases_that_never_met_are_no_wrong_labels() -> None:
     steps = [step("decode", 0.0, answers=1), step("prefill", 0.01, prompts=100), step("decode", 0.02, answers=1)]
-    one = compared("mixed", Sent(requests=1, prompt_tokens=(100,), batch=1), steps, None)
+    one = compared("mixed", Sent(requests=1, prompt_tokens=(100,), batch=1), steps, Timed())
     (met,) = [check for check in one.checks if check.name == "mix_labelled"]
     assert met.status == "not_checked"
     assert "no step held both phases" in met.detail

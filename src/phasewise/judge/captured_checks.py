@@ -106,8 +106,8 @@ def _sent_words(name: CapturedName, sent: Sent, steps: Sequence[TraceStep]) -> s
     prompts = f"{sum(sent.prompt_tokens):,} tokens of {len(sent.prompt_tokens)} prompts"
     decoded = f"{sent.batch} {'token' if sent.batch == 1 else 'tokens'} in each decode"
     told = [step.decode.context for step in steps if step.decode and step.decode.context is not None]
-    after = f" after {min(told) - sent.batch:,} and more in all" if told else ""
-    return {"prefill": prompts, "decode": f"{decoded} step{after}", "mixed": f"{prompts}, {decoded}"}[name]
+    seen = f", which attend to {min(told):,} to {max(told):,} tokens" if told else ""
+    return {"prefill": prompts, "decode": f"{decoded} step{seen}", "mixed": f"{prompts}, {decoded}"}[name]
 
 
 def _uncached(sent: Sent) -> Made:
