@@ -13,6 +13,8 @@ from test_capture_job import check, phase, quietly, ran, refused
 from capture_server import Planted, Server
 from phasewise.errors import UsageError
 from phasewise.jobs.capture import Options, capture
+from phasewise.jobs.power import Options as Asked
+from phasewise.jobs.power import power
 from phasewise.jobs.subject import Subject
 
 DECODE = re.compile(r"execute_context_0\(0\)_generation_(\d+)\((\d+)\)")
@@ -166,3 +168,16 @@ def test_more_than_the_machine_can_do_is_not_believed(tmp_path: Path) -> None:
 def test_prompts_and_steps_fit_the_context(tmp_path: Path) -> None:
     with Server(Planted(tmp_path / "traces")) as server, pytest.raises(UsageError, match="or a smaller --batch"):
         capture(Options(target=server.url, batch=200, prompt=4000, out=tmp_path / "runs"), quietly)
+
+
+def test_telemetry_is_not_joined_to_a_batch(tmp_path: Path) -> None:
+    """A request's decode holds the prompts of the others there: it is no phase alone."""
+    with Server(Planted(tmp_path / "traces")) as server:
+        one = ran(server, tmp_path, batch=1, phases=("decode",))
+        four = ran(server, tmp_path, batch=4, phases=("decode",))
+    file = tmp_path / "smi.csv"
+    file.write_text("timestamp, power.draw [W]\n" + "".join(f"2026/11/30 10:00:0{at}.000, 300 W\n" for at in range(9)))
+    with pytest.raises(UsageError, match="held 4 requests at once"):
+        power(Asked(inputs=(four.folder,), telemetry=(file,)), quietly)
+    with pytest.raises(UsageError, match="do not overlap"):  # its requests are read, and were sent at another time
+        power(Asked(inputs=(one.folder,), telemetry=(file,)), quietly)
