@@ -23,9 +23,11 @@ class Planted:
     """Times in seconds, and faults, all off.
 
     ``ranks`` files are written of ``world`` that the server says it has. ``cut`` cuts each file short for so many
-    seconds, for ever when negative. ``ghost`` is a prompt of somebody else, in each profile. ``dies`` closes the server
-    at the first request under a profile. ``most`` requests run at once, the others wait. With ``contexts`` steps are
-    labelled as by vLLM's detailed annotation, ``lies`` tokens too many in each sum of contexts.
+    seconds, for ever when negative. ``ghost`` is a prompt of somebody else, in each profile. ``dies`` closes the
+    server at the first request under a profile. ``most`` requests run at once, the others wait. ``cache`` tokens fit
+    at once, if any number is given: the youngest request is preempted for the others, and goes on when it fits. With
+    ``contexts`` steps are labelled as by vLLM's detailed annotation, ``lies`` tokens too many in each sum of
+    contexts.
     """
 
     folder: Path
@@ -47,6 +49,7 @@ class Planted:
     stacks: bool = False
     dies: bool = False
     most: int = 256
+    cache: int = 0
     contexts: bool = False
     lies: int = 0
     front_end: bool = True
@@ -117,10 +120,17 @@ class Server:
                     continue
                 self.running = [one for one in self.running if not one.gone]
                 self.waiting = [one for one in self.waiting if not one.gone]
-                room = len(self.running) < self.planted.most
+                if self._over():
+                    self.waiting.insert(0, self.running.pop())
+                room = len(self.running) < self.planted.most and not (self.waiting and self._over(self.waiting[0]))
                 fresh = [self.waiting.pop(0)] if self.waiting and room else []
             if fresh or self.running:
                 self._step(fresh, list(self.running))
+
+    def _over(self, *more: Request) -> bool:
+        """Whether those that run, and ``more``, do not fit the cache, a token more each."""
+        every = [*self.running, *more]
+        return 0 < self.planted.cache < sum(one.prompt + one.made + 1 for one in every) and len(every) > 1
 
     def _step(self, fresh: list[Request], old: list[Request]) -> None:
         """A step of a prompt, if one is there, and a token for each that runs."""

@@ -91,6 +91,15 @@ def test_a_server_that_runs_fewer_at_once(tmp_path: Path) -> None:
     assert not list((tmp_path / "runs").glob("*"))
 
 
+def test_a_cache_that_does_not_hold_the_batch(tmp_path: Path) -> None:
+    """Four prompts of 100 tokens fit, and 15 tokens of each answer."""
+    with Server(Planted(tmp_path / "traces", step=5e-3, cache=460)) as server:
+        with pytest.raises(UsageError, match="KV cache did not hold 4 requests") as caught:
+            ran(server, tmp_path, batch=4, budget_s=8.0, phases=("decode",))
+        assert server.calls == []
+    assert "give a smaller --batch or a shorter --prompt" in str(caught.value)
+
+
 def test_a_slow_prefill_does_not_look_like_a_limit(tmp_path: Path) -> None:
     """The first answers end before the last of the prompts is in, unless they are longer than planned at first."""
     with Server(Planted(tmp_path / "traces", step=20e-3)) as server:

@@ -57,7 +57,7 @@ class Group(Protocol):
         """Seconds between arrivals that were planned; 0 without any."""
 
 
-class Rows:
+class InStep:
     """A `Group` of an engine in process, whose requests are the rows of one batch: they begin and step together."""
 
     def __init__(

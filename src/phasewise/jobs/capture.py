@@ -128,7 +128,8 @@ def capture(options: Options, progress: Progress) -> Finished:
             _capture(work)
         except KeyboardInterrupt as error:
             work.cut_short(error)
-            raise Interrupted(f"Interrupted: nothing was captured ({work.reason}).", error) from None
+            if not work.recordings:
+                raise Interrupted(f"Interrupted: nothing was captured ({work.reason}).", error) from None
         try:
             run = _run(work)
         except KeyboardInterrupt as error:

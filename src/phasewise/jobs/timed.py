@@ -10,7 +10,7 @@ from phasewise.engines.base import Crowdable, Engine
 from phasewise.engines.torch_local import TorchEngine
 from phasewise.isolate.batch import BatchRun
 from phasewise.isolate.crowd import Crowd, Progress
-from phasewise.isolate.group import Group, Rows
+from phasewise.isolate.group import Group, InStep
 from phasewise.isolate.ledger.sheet import FIRST, Sheet, Start
 from phasewise.isolate.plan import PREFILL_SHARE
 from phasewise.isolate.recorded import Shape
@@ -125,7 +125,7 @@ class Client:
 
         engine, book = self._engine, self._book
         if isinstance(engine, TorchEngine):
-            return Rows(engine, budget_s=budget_s, progress=progress, book=book, start=start)
+            return InStep(engine, budget_s=budget_s, progress=progress, book=book, start=start)
         assert isinstance(engine, Crowdable)
         return Crowd(engine, budget_s=budget_s, max_tokens=sys.maxsize, progress=progress, book=book, start=start)
 
