@@ -20,7 +20,7 @@ from phasewise.jobs.subject import Subject
 DECODE = re.compile(r"execute_context_0\(0\)_generation_(\d+)\((\d+)\)")
 
 
-@pytest.mark.parametrize("batch", [1, 4, 16])
+@pytest.mark.parametrize("batch", [1, 4, pytest.param(16, marks=pytest.mark.slow)])
 def test_every_recorded_step_is_one_of_the_batch(tmp_path: Path, batch: int) -> None:
     with Server(Planted(tmp_path / "traces", step=5e-3)) as server:
         done = ran(server, tmp_path, batch=batch, budget_s=3.0)
@@ -100,6 +100,7 @@ def test_a_cache_that_does_not_hold_the_batch(tmp_path: Path) -> None:
     assert "give a smaller --batch or a shorter --prompt" in str(caught.value)
 
 
+@pytest.mark.slow
 def test_a_slow_prefill_does_not_look_like_a_limit(tmp_path: Path) -> None:
     """The first answers end before the last of the prompts is in, unless they are longer than planned at first."""
     with Server(Planted(tmp_path / "traces", step=20e-3)) as server:
