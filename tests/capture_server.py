@@ -1,13 +1,15 @@
 """A server in the manner of vLLM whose profiler writes a trace of what it really did, with faults to plant.
 
-One step at a time runs, as in an engine: a prompt is a step of its own length, and each running request gets a token
-per step. While a profile runs every step is kept; ``stop_profile`` writes them as Kineto JSON. No code of phasewise.
+One step at a time runs, as in an engine: a prompt takes a step, in which every running request gets a token too, and
+without one every running request gets a token. While a profile runs every step is kept; ``stop_profile`` writes them as
+Kineto JSON. No code of phasewise.
 """
 
 from __future__ import annotations
 
 import gzip
 import json
+import queue
 import threading
 import time
 from dataclasses import dataclass, field
@@ -21,8 +23,11 @@ class Planted:
     """Times in seconds, and faults, all off.
 
     ``ranks`` files are written of ``world`` that the server says it has. ``cut`` cuts each file short for so many
-    seconds, for ever when negative. ``ghost`` is a prompt of somebody else, in each profile. ``dies`` closes the server
-    at the first request under a profile.
+    seconds, for ever when negative. ``ghost`` is a prompt of somebody else, in each profile. ``dies`` closes the
+    server at the first request under a profile. ``most`` requests run at once, the others wait. ``cache`` tokens fit
+    at once, if any number is given: the youngest request is preempted for the others, and goes on when it fits. With
+    ``contexts`` steps are labelled as by vLLM's detailed annotation, ``lies`` tokens too many in each sum of
+    contexts.
     """
 
     folder: Path
@@ -43,9 +48,24 @@ class Planted:
     world: int = 1
     stacks: bool = False
     dies: bool = False
+    most: int = 256
+    cache: int = 0
+    contexts: bool = False
+    lies: int = 0
     front_end: bool = True
     counts: bool = True
     profiler: str = "torch"
+
+
+@dataclass
+class Request:
+    """One request; ``tokens`` takes how many it has so far, once for each."""
+
+    prompt: int
+    answer: int
+    made: int = 0
+    gone: bool = False
+    tokens: queue.SimpleQueue[int] = field(default_factory=queue.SimpleQueue)
 
 
 @dataclass
@@ -60,29 +80,83 @@ class Server:
 
     def __enter__(self) -> Server:
         self.steps: list[tuple[str, float, float]] = []
-        self.lock = threading.Lock()
-        self.decoding = 0
-        self.prompt_tokens = 0
+        self.work = threading.Condition()
+        self.waiting: list[Request] = []
+        self.running: list[Request] = []
+        self.prompt_tokens = self.output_tokens = 0
+        self.open = True
         server = self
 
         class Handler(_Handler):
             owner = server
 
-        self.http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.http.daemon_threads = True
+        self.http = _Http(("127.0.0.1", 0), Handler)
         self.url = f"http://127.0.0.1:{self.http.server_address[1]}"
         threading.Thread(target=self.http.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
+        threading.Thread(target=self._engine, daemon=True).start()
         return self
 
     def __exit__(self, *_: object) -> None:
+        with self.work:
+            self.open = False
+            self.work.notify()
         self.http.shutdown()
         self.http.server_close()
 
     def named(self, name: str) -> list[dict[str, Any]]:
         return [body for called, body in self.calls if called == name]
 
+    def ask(self, request: Request) -> None:
+        """Let ``request`` wait for its turn."""
+        with self.work:
+            self.waiting.append(request)
+            self.work.notify()
+
+    def _engine(self) -> None:
+        while self.open:
+            with self.work:
+                if not self.waiting and not self.running:
+                    self.work.wait(timeout=1.0)
+                    continue
+                self.running = [one for one in self.running if not one.gone]
+                self.waiting = [one for one in self.waiting if not one.gone]
+                if self._over():
+                    self.waiting.insert(0, self.running.pop())
+                room = len(self.running) < self.planted.most and not (self.waiting and self._over(self.waiting[0]))
+                fresh = [self.waiting.pop(0)] if self.waiting and room else []
+            if fresh or self.running:
+                self._step(fresh, list(self.running))
+
+    def _over(self, *more: Request) -> bool:
+        """Whether those that run, and ``more``, do not fit the cache, a token more each."""
+        every = [*self.running, *more]
+        return 0 < self.planted.cache < sum(one.prompt + one.made + 1 for one in every) and len(every) > 1
+
+    def _step(self, fresh: list[Request], old: list[Request]) -> None:
+        """A step of a prompt, if one is there, and a token for each that runs."""
+        planted = self.planted
+        self.run(self._label(fresh, old), planted.step + planted.per_token * sum(one.prompt for one in fresh))
+        self.prompt_tokens += sum(one.prompt for one in fresh)
+        self.output_tokens += len(fresh) + len(old)
+        with self.work:
+            for one in (*fresh, *old):
+                one.made += 1
+                one.tokens.put(one.made)
+            self.running = [one for one in (*self.running, *fresh) if one.made < one.answer]
+
+    def _label(self, fresh: list[Request], old: list[Request]) -> str:
+        prompts = sum(one.prompt - self.planted.cached for one in fresh)
+        if not self.planted.contexts:
+            return f"execute_context_{len(fresh)}({prompts})_generation_{len(old)}({len(old)})"
+        # The new token of a request that has made n attends to its prompt and to all n, the last of which it is.
+        seen = [one.prompt + one.made for one in old]
+        context = f"sq{prompts}sk{prompts}sqsq{prompts**2}sqsk{prompts**2}"
+        sums = sum(seen) + self.planted.lies
+        generation = f"sq{len(old)}sk{sums}sqsq{len(old)}sqsk{sums}"
+        return f"execute_{prompts + len(old)}_context_{len(fresh)}({context})_generation_{len(old)}({generation})"
+
     def run(self, label: str, seconds: float) -> None:
-        """One step; the caller holds the lock."""
+        """One step."""
         seconds *= self.planted.slower if self.active else 1.0
         began = time.perf_counter()
         time.sleep(seconds)
@@ -96,9 +170,8 @@ class Server:
         self.prefix = body.get("profile_prefix", "") if self.planted.prefixes else ""
         self.most = body.get("max_iterations", 0) if self.planted.prefixes else 0
         if self.planted.ghost:
-            with self.lock:
-                self.run(f"execute_context_1({self.planted.ghost})_generation_0(0)", self.planted.step)
-                self.prompt_tokens += self.planted.ghost
+            self.run(f"execute_context_1({self.planted.ghost})_generation_0(0)", self.planted.step)
+            self.prompt_tokens += self.planted.ghost
         return 200
 
     def stop(self) -> None:
@@ -139,6 +212,11 @@ class Server:
         return json.dumps({**head, "traceEvents": events}).encode()
 
 
+class _Http(ThreadingHTTPServer):
+    daemon_threads = True
+    request_queue_size = 512
+
+
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True
@@ -158,10 +236,14 @@ class _Handler(BaseHTTPRequestHandler):
         elif path == "/version":
             self._page({"version": "0.32.0"})
         elif path == "/metrics" and planted.counts:
-            running = f'vllm:num_requests_running{{model_name="m"}} {planted.running}.0\n'
-            waiting = 'vllm:num_requests_waiting{model_name="m"} 0.0\n'
-            counted = f'vllm:prompt_tokens_total{{model_name="m"}} {self.owner.prompt_tokens}.0\n'
-            self._page((running + waiting + counted).encode(), kind="text/plain")
+            counts = {
+                "num_requests_running": planted.running + len(self.owner.running),
+                "num_requests_waiting": len(self.owner.waiting),
+                "prompt_tokens_total": self.owner.prompt_tokens,
+                "generation_tokens_total": self.owner.output_tokens,
+            }
+            lines = [f'vllm:{name}{{model_name="m"}} {value}.0\n' for name, value in counts.items()]
+            self._page("".join(lines).encode(), kind="text/plain")
         elif path == "/server_info" and planted.says:
             own = {"profiler": planted.profiler, "torch_profiler_dir": str(planted.folder)}
             config = {"profiler_config": {**own, "torch_profiler_with_stack": planted.stacks}}
@@ -195,36 +277,29 @@ class _Handler(BaseHTTPRequestHandler):
             return
         prompt = body["prompt"]
         tokens = len(prompt) if isinstance(prompt, list) else len(prompt.split())
-        with owner.lock:
-            label = f"execute_context_1({tokens - planted.cached})_generation_{owner.decoding}({owner.decoding})"
-            owner.run(label, planted.step + planted.per_token * tokens)
-            owner.prompt_tokens += tokens
+        request = Request(tokens, body["max_tokens"])
+        owner.ask(request)
+        first = request.tokens.get()
         self.send_response(200)
         self.send_header("Content-Type", "text/event-stream")
         self.send_header("Transfer-Encoding", "chunked")
         self.end_headers()
         try:
-            self._tokens(body, tokens)
+            self._tokens(request, first)
         except OSError:
-            self.close_connection = True  # the client broke it off
+            request.gone = self.close_connection = True  # the client broke it off
 
-    def _tokens(self, body: dict[str, Any], prompt: int) -> None:
-        owner, answer = self.owner, body["max_tokens"]
-        cached = {"prompt_tokens_details": {"cached_tokens": owner.planted.cached}}
-        for number in range(1, answer + 1):
-            if number > 1:
-                with owner.lock:
-                    owner.decoding += 1
-                    try:
-                        owner.run("execute_context_0(0)_generation_1(1)", owner.planted.step)
-                    finally:
-                        owner.decoding -= 1
-                # What waits for a step of its own gets one now.
-                time.sleep(0.2e-3)
-            reason = "length" if number == answer else None
-            usage = {"prompt_tokens": prompt, "completion_tokens": number, **cached}
+    def _tokens(self, request: Request, number: int) -> None:
+        cached = {"prompt_tokens_details": {"cached_tokens": self.owner.planted.cached}}
+        while True:
+            reason = "length" if number == request.answer else None
+            usage = {"prompt_tokens": request.prompt, "completion_tokens": number, **cached}
             self._event({"choices": [{"text": f" w{number}", "finish_reason": reason}], "usage": usage})
-        self._event({"choices": [], "usage": {"prompt_tokens": prompt, "completion_tokens": answer, **cached}})
+            if number == request.answer:
+                break
+            number = request.tokens.get()
+        usage = {"prompt_tokens": request.prompt, "completion_tokens": request.answer, **cached}
+        self._event({"choices": [], "usage": usage})
         self._chunk(b"data: [DONE]\n\n")
         self.wfile.write(b"0\r\n\r\n")
 

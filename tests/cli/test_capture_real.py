@@ -50,7 +50,7 @@ def believed(code: int, document: dict[str, Any]) -> None:
     doubts = [check for check in document["timed_checks"] if check["status"] == "failed" and check["voids"]]
     assert document["status"] == "complete"
     assert code == (3 if doubts else 0), document["notices"]
-    assert {check["name"] for check in doubts} <= {"quiet"}, doubts
+    assert {check["name"] for check in doubts} <= {"quiet", "client"}, doubts
 
 
 @pytest.mark.alone
@@ -94,6 +94,36 @@ def test_vllm(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
+def test_vllm_decodes_a_batch(tmp_path: Path) -> None:
+    """Four requests held together, by the client and in the trace; the server runs four at once and no more."""
+    conf = {**torch_profiler(tmp_path / "traces"), "detailed_trace_annotation": True}
+    with vllm(tmp_path, conf, "--max-num-seqs", "4") as url:
+        done = phasewise("capture", url, *ASKED, "--batch", "4", "--json", cwd=tmp_path, timeout=300)
+        more = phasewise("capture", url, *ASKED, "--batch", "6", "--phase", "decode", cwd=tmp_path, timeout=300)
+    believed(done.code, done.document)
+    found = done.document["capture"]
+    decode, held = found["phases"]["decode"], found["held"]
+    clean(decode)
+    assert (decode["batch"], decode["steps"]) == (4, {"decode": 8})
+    steps = [step["decode"] for step in done.document["steps"] if step["rank"] == 1]
+    assert [(step["requests"], step["tokens"]) for step in steps] == [(4, 4)] * 8
+    contexts = [step["context"] for step in steps]
+    assert contexts == [contexts[0] + 4 * number for number in range(8)]
+    assert 4 * 256 < contexts[0] < 4 * (256 + 300)
+    assert (held["batch"], held["together"], held["proof"], held["trouble"]) == (4, 4, "passed", "")
+    assert decode["client_s"] == held["step_s"]
+    assert decode["agrees"] is (abs(decode["trace_s"] - held["step_s"]) <= 0.05 * held["step_s"])
+    assert sum(part["seconds"] for part in decode["parts"]) == pytest.approx(decode["client_s"])
+    # Of the same steps, in the same recording, both clocks must say the same.
+    assert decode["trace_s"] == pytest.approx(decode["client_profiled_s"], rel=0.05)
+    assert more.code == 2
+    assert "ran 4 of 6 requests at once" in more.err
+    assert "--max-num-seqs" in more.err
+    assert len(more.err.strip().splitlines()) == 1
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
 def test_vllm_whose_profiler_cannot_write(tmp_path: Path) -> None:
     """Its folder would lie under a file: vLLM stops with HTTP 200 and says why in its log only."""
     (tmp_path / "file").write_text("no folder")
@@ -116,10 +146,12 @@ def test_vllm_without_a_profiler(tmp_path: Path) -> None:
 @pytest.mark.alone
 @pytest.mark.slow
 @pytest.mark.timeout(300)
-def test_transformers_in_process(tmp_path: Path) -> None:
+@pytest.mark.parametrize("batch", [1, 4])
+def test_transformers_in_process(tmp_path: Path, batch: int) -> None:
     lent = tmp_path / "lent"
     lent.mkdir()
-    command = [python(), *COMMAND[1:], "capture", f"hf:{smollm2()}", "--threads", "1", *ASKED, "--json"]
+    command = [python(), *COMMAND[1:], "capture", f"hf:{smollm2()}", "--threads", "1", *ASKED]
+    command += ["--batch", str(batch), "--json"]
     done = subprocess.run(
         command, env=environment(lent), cwd=tmp_path, capture_output=True, text=True, timeout=250, check=False
     )
@@ -130,3 +162,7 @@ def test_transformers_in_process(tmp_path: Path) -> None:
         clean(one)
     assert phases["prefill"]["steps"] == {"prefill": 3}
     assert phases["decode"]["steps"] == {"decode": 8}
+    steps = [step["decode"] for step in document["steps"] if step["rank"] == 1]
+    assert [(step["requests"], step["tokens"]) for step in steps] == [(batch, batch)] * 8
+    assert [step["context"] for step in steps] == [batch * (257 + number) for number in range(8)]
+    assert (document["capture"]["held"]["batch"], document["capture"]["held"]["trouble"]) == (batch, "")

@@ -13,6 +13,7 @@ import duckdb
 import pytest
 from cli_run import COMMAND, environment, phasewise
 
+from capture_server import Planted, Server
 from phasewise.engines.simulated import Plan, SimulatedServer
 from writers import wait_for_end, writers
 
@@ -64,10 +65,41 @@ def test_rows_of_a_killed_run(tmp_path: Path, verb: str) -> None:
     if verb == "sweep":  # of streams that were in the air too
         steps = [step for one in log for step in one["steps"] if step["written_at"] < at - 1.2]
         assert sum(one["tokens"] or 1 for one in chunks) >= sum(step["tokens"] for step in steps)
-    shown = phasewise("report", str(folder), "--json", cwd=tmp_path)
+    says_so(folder, tmp_path)
+
+
+@pytest.mark.slow
+def test_rows_of_a_killed_capture(tmp_path: Path) -> None:
+    """Killed while it times decode: prompts are trial 0, numbered from 1, and the same clock goes on."""
+    with Server(Planted(tmp_path / "traces")) as server:
+        command = [*COMMAND, "capture", server.url, "--prompt", "100", "--budget", "5", "--json"]
+        running = subprocess.Popen(
+            command, cwd=tmp_path, env=environment(tmp_path), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+        folder = wait_for(tmp_path, "rows/requests-*.parquet", 1)
+        until = time.monotonic() + 60
+        while not (decodes := [one for one in rows(folder, "requests") if one["phase"] == "decode"]):
+            assert time.monotonic() < until, "no decode was timed"
+            time.sleep(0.05)
+        children = writers(running.pid)
+        running.send_signal(signal.SIGKILL)
+        running.wait()
+    wait_for_end(children)
+    requests = rows(folder, "requests")
+    assert [one["prompt_tokens"] for one in requests if one["phase"] == "prefill"].count(100) >= 3
+    assert sorted(one["request"] for one in requests) == list(range(1, len(requests) + 1))
+    sent = [one["sent_s"] for one in sorted(requests, key=lambda one: one["request"])]
+    assert sent == sorted(sent)
+    assert len(decodes) >= 1
+    says_so(folder, tmp_path)
+
+
+def says_so(folder: Path, home: Path) -> None:
+    """A report of the killed run says that it is one, and where its rows are."""
+    shown = phasewise("report", str(folder), "--json", cwd=home)
     assert shown.code == 0
     assert shown.document["status"] == "interrupted"
-    text = " ".join(phasewise("report", str(folder), cwd=tmp_path).out.split())
+    text = " ".join(phasewise("report", str(folder), cwd=home).out.split())
     assert "the rows of what it measured are in rows/" in text
     assert "HTML report" not in text
 

@@ -13,11 +13,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pytest
 
 import nvml_fake
 from capped_server import CappedServer, Draws
 from phasewise.engines.simulated.plan import Plan
+from writers import wait_for_end, writers
 
 SRC = Path(__file__).parents[2] / "src"
 FOUND = 650_000
@@ -191,6 +193,40 @@ def test_killed_with_its_whole_group_at_each_set(bench: Bench, url: str, sets: i
         if running.poll() is None:
             os.killpg(running.pid, signal.SIGKILL)
         running.communicate()
+
+
+@pytest.mark.slow
+def test_killed_in_its_second_cap_it_keeps_the_requests_of_the_first(bench: Bench, url: str) -> None:
+    """A trial for each cap, numbers and times that go on; the limit is back all the same."""
+    running = bench.start("sweep", url, "--set-limits", "--caps", "600,400", "--budget", "15s", "--settle", "0s",
+                          "--prompt", "256")  # fmt: skip
+
+    def rows() -> list[tuple[Any, ...]]:
+        parts = sorted(map(str, (bench.folder / "runs").glob("*/rows/requests-*.parquet")))
+        if not parts:
+            return []
+        columns = "request, trial, phase, sent_s"
+        return duckdb.read_parquet(parts).order("request").project(columns).fetchall()
+
+    try:
+        assert eventually(lambda: any(trial == 1 for _, trial, _, _ in rows()), 60)
+    finally:
+        children = writers(running.pid)
+        os.killpg(running.pid, signal.SIGKILL)
+        running.communicate()
+    wait_for_end(children)
+    kept = rows()
+    assert [number for number, _, _, _ in kept] == list(range(1, len(kept) + 1))
+    assert [trial for _, trial, _, _ in kept] == sorted(trial for _, trial, _, _ in kept)
+    assert {phase for _, trial, phase, _ in kept if trial == 0} >= {"prefill", "decode"}
+    sent = [at for _, _, _, at in kept if at is not None]
+    assert sent == sorted(sent)
+    assert sent[0] >= 0
+    assert eventually(lambda: bench.limits() == [FOUND], WITHIN_S)
+    (folder,) = (bench.folder / "runs").iterdir()
+    again = [*bench.command("sweep")[:3], "report", str(folder), "--json"]
+    shown = subprocess.run(again, env=bench.env, capture_output=True, text=True, check=True)
+    assert json.loads(shown.stdout)["status"] == "interrupted"
 
 
 @pytest.mark.slow

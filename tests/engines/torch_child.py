@@ -54,7 +54,7 @@ def main() -> None:
         else:
             # A prompt takes 1/64 s for each token, and each token after the first 1/8 s; but for some jitter.
             began = float(round(time.perf_counter() * 64)) / 64
-            first = began + len(ask["ids"]) / 64 * (1 + jitter[number % 7])
+            first = began + len(ask["prompts"][0]) / 64 * (1 + jitter[number % 7])
             tokens = [first + i / 8 for i in range(ask["tokens"])]
             say(type="answered", began=began, tokens=tokens, ended=tokens[-1])
 

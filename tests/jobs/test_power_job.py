@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pytest
 
 import kineto_by_hand
@@ -128,7 +129,6 @@ def smi(
 
 def _first(run: Run, folder: Path) -> float:
     """When the first request of any kind was sent, seconds since the zero of the rows."""
-    import duckdb
 
     file = next(one for one in (folder, *folder.iterdir()) if (one / "requests.parquet").exists())
     (row,) = duckdb.sql(f"SELECT min(sent_s) FROM '{file / 'requests.parquet'}'").fetchall()
@@ -225,6 +225,9 @@ def test_what_cannot_be_joined_is_one_sentence(planted: tuple[Run, Path], tmp_pa
         jobs.power(options(bare, file), nothing)
     (bare / "requests.parquet").write_bytes(b"no parquet")
     with pytest.raises(InputError, match="holds no requests"):
+        jobs.power(options(bare, file), nothing)
+    duckdb.sql("SELECT 'decode' AS phase, 1.0 AS sent_at_s").write_parquet(str(bare / "requests.parquet"))
+    with pytest.raises(InputError, match="is of an older phasewise, which kept less: make the run again"):
         jobs.power(options(bare, file), nothing)
     with pytest.raises(UsageError, match="one run"):
         jobs.power(jobs.Options(inputs=(folder, bare), telemetry=(file,)), nothing)

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from phasewise.isolate.recorded import Sent
-from phasewise.judge.captured import compared, every_rank, passes, untraced
-from phasewise.record.observation import (
-    DecodeObservation,
-    Observation,
-    PrefillObservation,
-    PrefillPoint,
-)
+from phasewise.judge.captured import Timed, compared, untraced
+from phasewise.judge.captured_checks import every_rank, passes
+from phasewise.record.observation import PrefillObservation, PrefillPoint
 from phasewise.record.quantity import measured
+from phasewise.record.sweep import Cell
 from phasewise.record.trace import Tokens, TraceFile, TracePhase, TraceStep
 
 
@@ -44,19 +42,24 @@ def step(
     )
 
 
-def seen(ttft: float, tpot: float) -> Observation:
-    return Observation(
-        prefill=PrefillObservation(
-            points=(PrefillPoint(tokens=100, ttft=measured(ttft, "s", ""), best=ttft, samples=5),), fit=None
-        ),
-        decode=DecodeObservation(
-            points=(), fit=None, tpot=measured(tpot, "s", ""), tpot_context=100.0, tokens_per_chunk=1.0
-        ),
-        checks=(),
-        requests=1,
-        prompt_tokens=0,
-        output_tokens=0,
-        stopped="",
+def seen(ttft: float, tpot: float, *, batch: int = 1, context: float = 100.0) -> Timed:
+    """What a client timed: prompts of 100 tokens, and a batch at ``context``."""
+    points = (PrefillPoint(tokens=100, ttft=measured(ttft, "s", ""), best=ttft, samples=5),)
+    return Timed(PrefillObservation(points=points, fit=None), held(tpot, batch, context))
+
+
+def held(tpot: float, batch: int, context: float) -> Cell:
+    return Cell(
+        batch=batch,
+        prompt_tokens=90,
+        context=context,
+        step=measured(tpot, "s", ""),
+        throughput=None,
+        samples=4,
+        steps=100,
+        together=batch,
+        proof="passed",
+        proved_by="",
     )
 
 
@@ -143,7 +146,7 @@ def test_counts_that_are_not_said_are_not_checked() -> None:
 
 def test_not_timed_is_not_zero() -> None:
     steps = [step("decode", 0.01 * at, answers=1) for at in range(4)]
-    one = compared("decode", Sent(requests=1, batch=1, step_s=10e-3), steps, None)
+    one = compared("decode", Sent(requests=1, batch=1, step_s=10e-3), steps, Timed())
     assert (one.client, one.agrees, one.parts) == (None, None, ())
     assert one.why_null == "the phase was not timed by a client"
 
@@ -156,7 +159,7 @@ def test_another_length_than_was_timed_is_not_compared() -> None:
 
 def test_a_mix_whose_label_is_wrong() -> None:
     steps = [step("decode", 0.0, answers=1), step("decode", 0.01, prompts=100, answers=1)]
-    one = compared("mixed", Sent(requests=1, prompt_tokens=(100,), batch=1), steps, None)
+    one = compared("mixed", Sent(requests=1, prompt_tokens=(100,), batch=1), steps, Timed())
     (check,) = [check for check in one.checks if check.name == "mix_labelled"]
     assert check.status == "failed"
     assert "1 of 2 steps" in check.detail
@@ -210,7 +213,7 @@ def test_rounding_between_two_clocks_is_none() -> None:
 
 def test_phases_that_never_met_are_no_wrong_labels() -> None:
     steps = [step("decode", 0.0, answers=1), step("prefill", 0.01, prompts=100), step("decode", 0.02, answers=1)]
-    one = compared("mixed", Sent(requests=1, prompt_tokens=(100,), batch=1), steps, None)
+    one = compared("mixed", Sent(requests=1, prompt_tokens=(100,), batch=1), steps, Timed())
     (met,) = [check for check in one.checks if check.name == "mix_labelled"]
     assert met.status == "not_checked"
     assert "no step held both phases" in met.detail
@@ -229,3 +232,50 @@ def test_a_trace_that_shows_more_than_the_client_saw_says_so() -> None:
     one = compared("decode", Sent(requests=1, batch=1, step_s=7.9e-3), steps, seen(0.1, 8e-3))
     assert "the recorded run was 100 µs a step faster" in one.text
     assert "the trace has 2.10 ms a step more than the client saw" in one.text
+
+
+def contexts(first: int, by: int, batch: int) -> list[TraceStep]:
+    """Six decode steps of ``batch`` requests that attend to ``first`` tokens, and ``by`` more each time."""
+    return [
+        msgspec.structs.replace(
+            step("decode", 0.01 * at, answers=batch),
+            decode=Tokens(requests=batch, tokens=batch, context=first + by * at),
+        )
+        for at in range(6)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("first", "by", "status"),
+    [(440, 4, "passed"), (460, 4, "passed"), (439, 4, "failed"), (461, 4, "failed"), (440, 3, "failed")],
+)
+def test_contexts_lie_between_what_came_before_and_after(first: int, by: int, status: str) -> None:
+    """Four prompts of 100: 40 tokens had come before the recorder started, 80 when it had stopped."""
+    sent = Sent(requests=4, batch=4, step_s=10e-3, contexts=(440, 480))
+    one = compared("decode", sent, contexts(first, by, 4), seen(0.1, 9e-3, batch=4))
+    (check,) = [check for check in one.checks if check.name == "tokens_as_sent"]
+    assert check.status == status, check.detail
+
+
+def test_fewer_requests_than_were_sent() -> None:
+    steps = [step("decode", 0.01 * at, answers=4 - (at == 2)) for at in range(4)]
+    one = compared("decode", Sent(requests=4, batch=4, step_s=10e-3), steps, seen(0.1, 9e-3, batch=4))
+    (check,) = [check for check in one.checks if check.name == "tokens_as_sent"]
+    assert check.status == "failed"
+    assert "decoded 3 tokens of 3 requests where 4 were sent: they were held up" in check.detail
+
+
+def test_another_batch_is_no_time_of_this_one() -> None:
+    steps = [step("decode", 0.01 * at, answers=4) for at in range(4)]
+    one = compared("decode", Sent(requests=4, batch=4, step_s=10e-3), steps, seen(0.1, 9e-3, batch=3))
+    assert (one.client, one.agrees) == (None, None)
+
+
+def test_contexts_that_differ_are_named() -> None:
+    steps = [step("decode", 0.01 * at, answers=2) for at in range(8)]
+    timed = seen(0.1, 9.9e-3, batch=2, context=1000.0)
+    one = compared("decode", Sent(requests=2, batch=2, step_s=10e-3, context=1051.0), steps, timed)
+    assert one.text.startswith("a step of 2 requests takes 9.90 ms by the client")
+    assert one.text.endswith("; it was timed at 1,000 tokens of context and recorded at 1,051.")
+    near = compared("decode", Sent(requests=2, batch=2, step_s=10e-3, context=1049.0), steps, timed)
+    assert near.text.endswith("they agree within 5%.")

@@ -37,6 +37,9 @@ def capture(
     prompt: Annotated[int, typer.Option("--prompt", min=1, max=10_000_000, help="Tokens of each prompt.")] = 512,
     requests: Annotated[int, typer.Option("--requests", min=1, max=100, help="Prompts that prefill records.")] = 3,
     steps: Annotated[int, typer.Option("--steps", min=2, max=400, help="Steps that decode records.")] = 8,
+    batch: Annotated[
+        int, typer.Option("--batch", min=1, max=4096, help="Requests that decode together, timed and recorded.")
+    ] = 1,
     mix: Annotated[
         bool, typer.Option("--mix", help="Then a third trace: the same prompts coming into a running decode.")
     ] = False,
@@ -111,6 +114,7 @@ def capture(
         target=target,
         subject=subject,
         phases=("prefill", "decode") if phase == "both" else (phase,),
+        batch=batch,
         prompt=prompt,
         requests=requests,
         steps=steps,

@@ -141,6 +141,12 @@ class Loop:
         done, self._finished = self._finished, []
         return done
 
+    def flush(self) -> None:
+        """Hand the sink all that has come, which is else done when there is time."""
+        for line in list(self._flying.values()):
+            if not line.connecting:
+                self._parse(line)
+
     def close(self) -> None:
         """Close every connection."""
         for line in (*self._flying.values(), *self._idle):

@@ -78,33 +78,43 @@ class TorchEngine:
         Raises:
             EngineError: the model failed, or its process died.
         """
-        assert not isinstance(prompt.payload, str)
-        said = self._child.ask(Ask(ids=prompt.payload, tokens=max_tokens))
+        return self.together([prompt], max_tokens)[0]
+
+    def together(self, prompts: Sequence[Prompt], max_tokens: int) -> tuple[Answer, ...]:
+        """Run requests with prompts of one length as the rows of one batch.
+
+        Raises:
+            EngineError: the model failed, or its process died.
+        """
+        said = self._child.ask(Ask(prompts=_ids(prompts), tokens=max_tokens))
         if isinstance(said, Failure):
-            cure = "give fewer tokens with --max-prompt" if said.memory else "see whether transformers runs this model"
+            less = "a smaller --batch" if len(prompts) > 1 else "fewer tokens with --max-prompt"
+            cure = f"give {less}" if said.memory else "see whether transformers runs this model"
             raise EngineError(f"The forward failed ({clean(said.text)}): {cure}.")
         if not isinstance(said, Answered):
             raise EngineError(_ASTRAY)
-        return _answer(said, prompt, max_tokens)
+        return tuple(_answer(said, prompt, max_tokens) for prompt in prompts)
 
     def record(
         self, phase: Literal["prefill", "decode"], prompts: Sequence[Prompt], max_tokens: int, path: Path
     ) -> tuple[Answer, ...]:
-        """Run requests under PyTorch's profiler, one after the other, and write a trace to ``path`` (``.json.gz``).
+        """Run requests under PyTorch's profiler and write a trace to ``path`` (``.json.gz``).
 
-        Of ``decode`` there is one request, and the trace begins when its prefill is over.
+        Of ``prefill`` they come one after the other; of ``decode`` they are the rows of one batch, and the trace begins
+        when its prefill is over.
 
         Raises:
             EngineError: the model failed, its process died, or the trace could not be written.
         """
-        ids = tuple(prompt.payload for prompt in prompts if not isinstance(prompt.payload, str))
-        said = self._child.ask(Record(phase=phase, prompts=ids, tokens=max_tokens, path=str(path)))
+        said = self._child.ask(Record(phase=phase, prompts=_ids(prompts), tokens=max_tokens, path=str(path)))
         if isinstance(said, Failure):
-            cure = "give a shorter --prompt" if said.memory else "see whether the run's folder has room"
+            less = "a shorter --prompt, or a smaller --batch"
+            cure = f"give {less}" if said.memory else "see whether the run's folder has room"
             raise EngineError(f"The recording failed ({clean(said.text)}): {cure}.")
-        if not isinstance(said, Recorded) or len(said.answers) != len(prompts):
+        if not isinstance(said, Recorded) or len(said.answers) != (1 if phase == "decode" else len(prompts)):
             raise EngineError(_ASTRAY)
-        return tuple(_answer(one, prompt, max_tokens) for one, prompt in zip(said.answers, prompts, strict=True))
+        answers = said.answers * len(prompts) if phase == "decode" else said.answers
+        return tuple(_answer(one, prompt, max_tokens) for one, prompt in zip(answers, prompts, strict=True))
 
     def activity(self) -> Activity | None:
         """None: there are no counters."""
@@ -142,6 +152,10 @@ def start(settings: Settings, *, context: int = 4096) -> TorchEngine:
         child.stop()
         raise
     return TorchEngine(child, said, settings.directory, settings, context)
+
+
+def _ids(prompts: Sequence[Prompt]) -> tuple[tuple[int, ...], ...]:
+    return tuple(prompt.payload for prompt in prompts if not isinstance(prompt.payload, str))
 
 
 def _answer(said: Answered, prompt: Prompt, max_tokens: int) -> Answer:
@@ -207,7 +221,7 @@ def _shown(about: Introduction, settings: Settings, context: int) -> dict[str, s
         "context": f"{context} tokens",
         "weights": "random" if settings.random_weights else "as in the directory",
         "prompt cache": "off",
-        "parallel": "1 request",
+        "parallel": "1 request, or the rows of one batch",
         "timed by": "CUDA events" if about.device == "cuda" else "the CPU's clock",
     }
 

@@ -14,8 +14,8 @@ from pathlib import Path
 import numpy as np
 
 from phasewise.engines.base import Answer, Crowdable, Engine
-from phasewise.isolate.holding import LEAD, TAIL, Aside, Held
-from phasewise.isolate.recorded import Recordable, Recorder, Sent, Shape, recording
+from phasewise.isolate.holding import TAIL, Aside, Held
+from phasewise.isolate.recorded import LEAD, Recordable, Recorder, Sent, Shape, recording
 from phasewise.record.observation import Phase
 
 QUIET_S = 10.0
@@ -61,14 +61,15 @@ def decode(engine: Crowdable, recorder: Recorder, shape: Shape, tell: Callable[[
     """
     with Held(engine, shape) as held:
         tell(f"waiting until {shape.batch} {_requests(shape.batch)} decode")
-        held.until(lambda: held.least() >= LEAD)
+        held.together()
+        unrecorded = held.counts()
         with recording(Aside(recorder, held)):
             began, before = time.perf_counter(), held.counts()
             tell(f"recording {shape.steps} steps of {shape.batch} {_requests(shape.batch)}")
             held.until(lambda: held.gained(before) >= shape.steps + TAIL)
             ended = time.perf_counter()
             tell("stopping the profiler")
-        return held.sent(began, ended, before)
+        return held.sent(began, ended, unrecorded, before)
 
 
 def mixed(
@@ -81,7 +82,8 @@ def mixed(
     """
     with Held(engine, shape) as held:
         tell(f"waiting until {shape.batch} {_requests(shape.batch)} decode")
-        held.until(lambda: held.least() >= LEAD)
+        held.together()
+        unrecorded = held.counts()
         with recording(Aside(recorder, held)):
             began, before = time.perf_counter(), held.counts()
             held.receive(LEAD * shape.step_s)
@@ -91,13 +93,13 @@ def mixed(
             held.receive(LEAD * shape.step_s)
             ended = time.perf_counter()
             tell("stopping the profiler")
-        return held.sent(began, ended, before)
+        return held.sent(began, ended, unrecorded, before)
 
 
 def in_process(
     engine: Recordable, phase: Phase, shape: Shape, requests: int, path: Path, tell: Callable[[str], None]
 ) -> Sent:
-    """Record one phase of an engine in a process of ours: ``requests`` prompts, or the steps of one request.
+    """Record one phase of an engine in a process of ours: ``requests`` prompts, or the steps of one batch.
 
     Raises:
         EngineError: the engine failed, or could not write.
@@ -107,18 +109,19 @@ def in_process(
         prompts = [engine.prompt(shape.prompt) for _ in range(requests)]
         answers = engine.record("prefill", prompts, 1, path)
         return _prompts(answers, [prompt.tokens for prompt in prompts])
-    tell(f"recording {shape.steps} steps of 1 request")
-    prompt = engine.prompt(shape.prompt)
-    (answer,) = engine.record("decode", [prompt], shape.steps + 1, path)
+    tell(f"recording {shape.steps} steps of {shape.batch} {_requests(shape.batch)}")
+    prompts = [engine.prompt(shape.prompt) for _ in range(shape.batch)]
+    answer = engine.record("decode", prompts, shape.steps + 1, path)[0]
     # The recorder starts between the first token and the second, whose gap therefore tells nothing.
     gaps = np.diff([chunk.at for chunk in answer.chunks])[1:]
     return Sent(
-        requests=1,
-        all_prompts=prompt.tokens,
-        batch=1,
-        received=shape.steps,
+        requests=shape.batch,
+        all_prompts=shape.batch * shape.prompt,
+        batch=shape.batch,
+        received=shape.batch * shape.steps,
         step_s=float(np.median(gaps)) if len(gaps) else None,
-        context=prompt.tokens + (shape.steps + 1) / 2,
+        context=shape.prompt + (shape.steps + 1) / 2,
+        contexts=(shape.batch * (shape.prompt + 1), shape.batch * (shape.prompt + shape.steps)),
     )
 
 

@@ -14,7 +14,7 @@ from phasewise.engines.exchange import Exchange, Order
 from phasewise.engines.selfwatch import Lateness, Watched
 from phasewise.errors import EngineError, PhasewiseError
 from phasewise.isolate.ledger.schema import Asked
-from phasewise.isolate.ledger.sheet import Sheet
+from phasewise.isolate.ledger.sheet import FIRST, Sheet, Start
 
 LOOK_EVERY_S = 0.1
 """The server's counters are read no more often than this while requests run ..."""
@@ -117,6 +117,7 @@ class Crowd:
         budget_s, max_tokens: what they may take in all.
         progress: told what is being done.
         book: takes the rows.
+        start: where they begin.
         sender: makes what sends them, given what takes events as they come; None: this process does.
 
     Attributes:
@@ -136,6 +137,7 @@ class Crowd:
         max_tokens: int,
         progress: Callable[[Progress], None] | None = None,
         book: Sheet | None = None,
+        start: Start = FIRST,
         sender: Callable[[Sheet | None], Sender] | None = None,
     ) -> None:
         self.engine = engine
@@ -151,10 +153,10 @@ class Crowd:
         self._asked: dict[int, tuple[int, int]] = {}
         self._arriving: set[int] = set()
         self._arrivals: list[tuple[float, float]] = []
-        self._count = 0
+        self._trial, self._count = start.trial, start.requests
         self._book = book
         if book is not None:
-            book.begin(0, self.began)
+            book.begin(start.trial, self.began if start.zero is None else start.zero)
         self._loop: Sender = (
             sender(book) if sender else engine.loop(sink=book.sink if book is not None else None, keep=True)
         )
@@ -300,7 +302,7 @@ class Crowd:
         if self._book is not None:
             phase = "prefill" if stream.asked == 1 else "decode"
             worker = stream.exchange.worker
-            self._book.ended(stream.exchange, Asked(0, worker, None, stream.sent, stream.asked, phase))
+            self._book.ended(stream.exchange, Asked(self._trial, worker, None, stream.sent, stream.asked, phase))
 
     def _look_idle(self) -> None:
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 import threading
 import time
@@ -13,13 +14,10 @@ from phasewise.engines.base import Crowdable
 from phasewise.engines.exchange import Arrivals, Exchange
 from phasewise.errors import EngineError
 from phasewise.isolate.plan import MARGIN
-from phasewise.isolate.recorded import Recorder, Sent, Shape
+from phasewise.isolate.recorded import LEAD, Recorder, Sent, Shape
 
-SLICE_S = 0.05
+SLICE_S = 0.02
 """The loop is asked for what has come this often."""
-
-LEAD = 2
-"""Tokens that every request must have before the recorder starts: its prefill is over, and so is the step after it."""
 
 TAIL = 2
 """Tokens beyond the asked steps before the recorder is told to stop."""
@@ -31,9 +29,19 @@ LEAST_ROOM_S = 4.0
 """Seconds of answer kept for starting the recorder, and for tokens that are told late."""
 
 
-def least_answer(steps: int) -> int:
+CHUNK = 256
+"""Tokens of a prompt that a step takes at the least, where nobody has seen more: while the other prompts come in, the
+first request gets a token in every such step."""
+
+
+def ramp(batch: int, prompt: int) -> int:
+    """Tokens that the first of ``batch`` requests may get before the last prompt is in."""
+    return (batch - 1) * math.ceil(prompt / CHUNK)
+
+
+def least_answer(steps: int, batch: int, prompt: int) -> int:
     """Tokens after the prompt that recording ``steps`` of decode takes, with a margin for what the server adds."""
-    return LEAD + steps + TAIL + SLACK + MARGIN
+    return ramp(batch, prompt) + LEAD + steps + TAIL + SLACK + MARGIN
 
 
 class Held:
@@ -49,7 +57,8 @@ class Held:
         self._done: dict[int, Exchange] = {}
         context = engine.target.max_context
         room = 2**20 if context is None else context - shape.prompt - MARGIN
-        self._answer = min(room, LEAD + shape.steps + TAIL + SLACK + int(LEAST_ROOM_S / max(shape.step_s, 1e-4)))
+        after = shape.steps + TAIL + SLACK + int(LEAST_ROOM_S / max(shape.step_s, 1e-4))
+        self._answer = min(room, max(shape.ramp, ramp(shape.batch, shape.prompt)) + shape.lead + after)
         for key in range(shape.batch):
             self._submit(key, shape.prompt, self._answer)
         self._keys = range(shape.batch)
@@ -90,24 +99,44 @@ class Held:
             EngineError: a request failed.
         """
         slice_end = time.perf_counter() + SLICE_S
-        for exchange in self._loop.step(slice_end if until is None else min(until, slice_end)):
+        ended = self._loop.step(slice_end if until is None else min(until, slice_end))
+        self._loop.flush()
+        for exchange in ended:
             if exchange.error:
                 raise EngineError(exchange.error)
             self._done[exchange.key] = exchange
 
+    def together(self) -> None:
+        """Receive until every request has the tokens that it is to have before the recorder starts.
+
+        Raises:
+            EngineError: a request failed, or ended before the others had them.
+        """
+        while self.least() < self._shape.lead:
+            self.step()
+            if any(key in self._done for key in self._keys) and self.least() < self._shape.lead:
+                ran = sum(count > 0 for count in self.counts())
+                raise EngineError(
+                    f"{ran} of {self._shape.batch} requests decoded when the first of them had its {self._answer:,} "
+                    f"tokens: the others waited, for the server runs or holds no more at once; give a smaller --batch."
+                )
+
     def until(self, reached: Callable[[], bool]) -> None:
-        """Receive until ``reached``.
+        """Receive until ``reached``, which must be so before any request ends.
 
         Raises:
             EngineError: a request failed, or ended before.
         """
-        while not reached():
-            self.step()
-            if any(key in self._done for key in self._keys) and not reached():
+        while True:
+            met = reached()
+            if any(key in self._done for key in self._keys):
                 raise EngineError(
                     f"An answer of {self._answer:,} tokens ended before {self._shape.steps} steps were recorded: give "
                     "fewer --steps, or a shorter --prompt."
                 )
+            if met:
+                return
+            self.step()
 
     def insert(self, tokens: int) -> None:
         """Send a prompt for one token of answer, and receive until it has come."""
@@ -116,8 +145,12 @@ class Held:
         self.until(lambda: key in self._done)
         self._inserted.append(self._done[key])
 
-    def sent(self, began: float, ended: float, before: Sequence[int]) -> Sent:
-        """What was recorded between ``began`` and ``ended`` (``perf_counter`` seconds)."""
+    def sent(self, began: float, ended: float, unrecorded: Sequence[int], before: Sequence[int]) -> Sent:
+        """What was recorded between ``began`` and ``ended`` (``perf_counter`` seconds).
+
+        Every request had ``unrecorded`` tokens before the recorder was told to start, and ``before`` at ``began``.
+        """
+        self._loop.cancel()  # they are over, and all that came is told
         gaps, received = [], 0
         for key in self._keys:
             at = np.concatenate([one.at[one.are_tokens] for one in self._arrivals[key]]) * 1e-9
@@ -127,6 +160,7 @@ class Held:
         every = np.concatenate(gaps)
         prompts = self._inserted
         mean = float(np.mean(before)) + self._shape.steps / 2
+        held = sum(self._lengths[key] for key in self._keys)
         return Sent(
             requests=len(prompts) or self._shape.batch,
             prompt_tokens=tuple(
@@ -139,6 +173,8 @@ class Held:
             pass_s=statistics.median(one.ttft for one in prompts) if prompts else None,
             step_s=float(np.median(every)) if len(every) else None,
             context=self._shape.prompt + mean,
+            # The first recorded step adds to the tokens that had come by then, the last to no more than have come now.
+            contexts=(held + sum(unrecorded), held + sum(self.counts())) if self._exact else None,
         )
 
     def _submit(self, key: int, tokens: int, answer: int) -> None:

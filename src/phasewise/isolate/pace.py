@@ -46,6 +46,15 @@ class Pace:
         if batch > 1:
             self._ramp = max(self._ramp, min(1.0, tokens / max(1.0, expected)))
 
+    def outlast(self) -> None:
+        """Take it from here on that the first streams get a token in every step while the other prompts come in."""
+        self._ramp = 1.0
+
+    @property
+    def outlasting(self) -> bool:
+        """Whether answers are planned to outlast the prompts of the others, whatever the server does first."""
+        return self._ramp >= 1.0
+
     def prefill(self, tokens: int) -> float:
         """Seconds of one prompt; beyond the longest seen it grows by the power that the two longest showed, 1 to 2."""
         if longer := [seconds for length, seconds in self._prefill.items() if length >= tokens]:

@@ -11,6 +11,9 @@ from phasewise.engines.base import Answer, Engine, Prompt
 from phasewise.errors import EngineError, Unreachable
 from phasewise.record.observation import Phase
 
+LEAD = 2
+"""Least tokens that every request has before the recorder starts: its prefill is over, and so is the step after it."""
+
 
 class Recorder(Protocol):
     """What records the engine; both raise ``EngineError``."""
@@ -23,19 +26,33 @@ class Recorder(Protocol):
 
 
 class Recordable(Engine, Protocol):
-    """An engine that records itself: see `engines.torch_local.TorchEngine.record`."""
+    """An engine in a process of ours, which records itself: see `engines.torch_local.TorchEngine`."""
+
+    def together(self, prompts: Sequence[Prompt], max_tokens: int) -> tuple[Answer, ...]:
+        """Answer ``prompts``, all of one length, as the rows of one batch."""
 
     def record(self, phase: Phase, prompts: Sequence[Prompt], max_tokens: int, path: Path) -> tuple[Answer, ...]:
-        """Answer ``prompts`` one after the other and write a trace to ``path``; of decode, without its prefill."""
+        """Answer ``prompts`` and write a trace to ``path``: of prefill one after the other, of decode together."""
 
 
 class Shape(NamedTuple):
-    """What decodes: ``batch`` requests after prompts of ``prompt`` tokens, ``steps`` to record, seconds of a step."""
+    """What decodes, and how much of it is recorded.
+
+    Attributes:
+        prompt: tokens before each answer.
+        batch: requests together.
+        steps: to record.
+        step_s: seconds of one.
+        lead: tokens that every request has before the recorder starts.
+        ramp: tokens that the first request may get before the last prompt is in.
+    """
 
     prompt: int
     batch: int
     steps: int
     step_s: float
+    lead: int = LEAD
+    ramp: int = 0
 
 
 class Sent(NamedTuple):
@@ -51,7 +68,9 @@ class Sent(NamedTuple):
         received: tokens that came while it ran; None in a recording of prefill.
         pass_s: median seconds of a prompt (TTFT), None without one.
         step_s: median seconds between two tokens of a request in a row, None without decode.
-        context: mean tokens of context of the steps seen; None without decode.
+        context: mean tokens of context of a request in the steps seen; None without decode.
+        contexts: least and most tokens that the requests of a recorded step can attend to together, each its new one
+            included; None without decode, or where the length of a prompt is an estimate.
     """
 
     requests: int
@@ -63,6 +82,7 @@ class Sent(NamedTuple):
     pass_s: float | None = None
     step_s: float | None = None
     context: float | None = None
+    contexts: tuple[int, int] | None = None
 
 
 @contextmanager

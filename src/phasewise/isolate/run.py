@@ -10,7 +10,7 @@ from phasewise.engines.base import Engine
 from phasewise.errors import EngineError, UsageError
 from phasewise.isolate import decode, plan, prefill, probes, reasoning, timings
 from phasewise.isolate.checks import Evidence, made
-from phasewise.isolate.ledger.sheet import Sheet
+from phasewise.isolate.ledger.sheet import FIRST, Sheet, Start
 from phasewise.isolate.rows import Row, row, row_beside
 from phasewise.isolate.session import Progress, Session
 from phasewise.record.observation import Observation, Phase
@@ -32,6 +32,7 @@ class Isolation:
         progress: called before each request.
         clock: seconds, for the budget.
         book: takes the rows.
+        start: where they begin.
 
     Raises:
         UsageError: a budget or a length that is not positive.
@@ -48,6 +49,7 @@ class Isolation:
         progress: Callable[[Progress], None] | None = None,
         clock: Callable[[], float] = time.perf_counter,
         book: Sheet | None = None,
+        start: Start = FIRST,
     ) -> None:
         if not 0 < budget_s < math.inf:
             raise UsageError(f"A budget of {budget_s:g} s measures nothing: give a positive number of seconds.")
@@ -55,7 +57,7 @@ class Isolation:
             raise UsageError("A prompt has at least one token: give lengths of 1 and more.")
         self._phases, self._budget = tuple(phases), budget_s
         self._max_prompt, self._lengths = max_prompt, lengths
-        self._session = Session(engine, budget_s=budget_s, progress=progress, clock=clock, book=book)
+        self._session = Session(engine, budget_s=budget_s, progress=progress, clock=clock, book=book, start=start)
         self._stopped: list[str] = []
         self._probes: Probes | None = None
         if probes.possible(engine):
@@ -63,8 +65,12 @@ class Isolation:
 
     @property
     def began(self) -> float:
-        """The clock's reading from which the times of the rows count."""
+        """The clock's reading at its beginning, from which the times of ``rows()`` count."""
         return self._session.began
+
+    def after(self) -> Start:
+        """Where the rows of the next measurement of the same run begin."""
+        return self._session.after()
 
     def run(self) -> Observation:
         """Measure.

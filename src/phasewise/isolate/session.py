@@ -14,7 +14,7 @@ from phasewise.engines.exchange import Exchange, exchanged, joined
 from phasewise.errors import BrokenStream, EngineError, Refused
 from phasewise.isolate.costs import Costs
 from phasewise.isolate.ledger.schema import Asked
-from phasewise.isolate.ledger.sheet import Sheet
+from phasewise.isolate.ledger.sheet import FIRST, Sheet, Start
 from phasewise.isolate.machine import Load, load
 from phasewise.isolate.sample import Beside, Sample, Shape
 from phasewise.record.observation import Phase
@@ -57,7 +57,7 @@ class Session:
     """The one place that talks to the engine.
 
     ``clock`` (seconds) is what the budget is held against; a test may pass one that does not run. ``book`` takes the
-    rows of a request, and of its chunks, as soon as it has ended.
+    rows of a request, and of its chunks, as soon as it has ended; ``start`` says where they begin.
 
     Attributes:
         samples: the requests that were answered, in order.
@@ -78,6 +78,7 @@ class Session:
         progress: Callable[[Progress], None] | None = None,
         clock: Callable[[], float] = time.perf_counter,
         book: Sheet | None = None,
+        start: Start = FIRST,
     ) -> None:
         self.engine = engine
         self.samples: list[Sample] = []
@@ -96,9 +97,13 @@ class Session:
         self._in_a_row = self._lost_tokens = 0
         self._at_once = False
         self._book = book
-        self._count = 0
+        self._start, self._count = start, start.requests
         if book is not None:
-            book.begin(0, time.perf_counter())
+            book.begin(start.trial, time.perf_counter() if start.zero is None else start.zero)
+
+    def after(self) -> Start:
+        """Where the rows of the next measurement of the same run begin."""
+        return Start(self._start.trial + 1, self._count, self.began if self._start.zero is None else self._start.zero)
 
     def left(self) -> float:
         """Seconds of the budget that are left; negative when it is overspent."""
@@ -144,7 +149,7 @@ class Session:
             if isinstance(error, Refused) and error.status < 500:
                 raise
             lost = Exchange(key=self._count, due=began, error=str(error), arrivals=joined([]))
-            self._row(lost, Asked(0, 0, None, prompt.tokens, shape.answer, phase))
+            self._row(lost, Asked(self._start.trial, 0, None, prompt.tokens, shape.answer, phase))
             self._failed(error, shape)
             return
         self._in_a_row = 0
@@ -163,14 +168,14 @@ class Session:
                 number=self._count,
             )
         )
-        self._row(exchanged(self._count, answer), Asked(0, 0, None, prompt.tokens, shape.answer, phase))
+        self._row(exchanged(self._count, answer), Asked(self._start.trial, 0, None, prompt.tokens, shape.answer, phase))
 
     def took(self, beside: Beside) -> None:
         """Keep a request that is no sample of a phase."""
         self.beside.append(beside)
         self._count += 1
         exchange = msgspec.structs.replace(beside.exchange, key=self._count)
-        self._row(exchange, Asked(0, 0, None, beside.shape.prompt, beside.shape.answer, "beside"))
+        self._row(exchange, Asked(self._start.trial, 0, None, beside.shape.prompt, beside.shape.answer, "beside"))
 
     def at_once(self) -> None:
         """Take it from here on, and for the answers so far, that none has a token before it is complete."""

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from phasewise import fitting
 from phasewise.isolate import plan
-from phasewise.isolate.crowd import Crowd
+from phasewise.isolate.group import Group
 from phasewise.isolate.held import Held, held
 from phasewise.isolate.pace import LEAST_STEPS, Pace
 from phasewise.isolate.plane import TIMESTAMP_S, Sample, fit
@@ -55,13 +55,22 @@ class SurfaceRun:
         room: tokens of prompt and answer together that a request may have.
         longest: prompt tokens, at most.
         limit: requests that the server says it runs at once.
+        prompt: tokens before the answers of every batch; None: few, so that decode is seen alone.
     """
 
     def __init__(
-        self, crowd: Crowd, pace: Pace, *, batches: Sequence[int], room: int, longest: int, limit: int | None = None
+        self,
+        crowd: Group,
+        pace: Pace,
+        *,
+        batches: Sequence[int],
+        room: int,
+        longest: int,
+        limit: int | None = None,
+        prompt: int | None = None,
     ) -> None:
         self._crowd, self._pace, self._room = crowd, pace, room
-        self._short = min(SHORT_PROMPT, max(1, room // 4))
+        self._short = min(SHORT_PROMPT, max(1, room // 4)) if prompt is None else prompt
         self._longer = [tokens for tokens in LONGER if tokens <= min(longest, room - LEAST_STEPS - plan.MARGIN)]
         self._batches = list(batches)
         self._windows: dict[tuple[int, int], list[Held]] = {}
@@ -104,6 +113,11 @@ class SurfaceRun:
             room=self._tokens_held(),
             tokens_per_chunk=self._tokens / self._chunks if self._chunks else 1.0,
         )
+
+    @property
+    def ramp(self) -> int:
+        """Most tokens that a stream got before the last prompt of its group was in."""
+        return max((one.ramp for windows in self._windows.values() for one in windows), default=0)
 
     def samples(self) -> list[Sample]:
         """Every window that may be fitted, at the mean context of its cell."""

@@ -11,7 +11,8 @@ import msgspec
 from phasewise.engines.selfwatch import Watched, verdict
 from phasewise.isolate.checks.evidence import many
 from phasewise.isolate.checks.surroundings import ASTRAY, FOREIGN, FOREIGN_TOKENS
-from phasewise.isolate.crowd import Crowd, Stream
+from phasewise.isolate.crowd import Stream
+from phasewise.isolate.group import Group
 from phasewise.record.observation import Check
 from phasewise.record.sweep import Cell
 
@@ -40,7 +41,7 @@ class Evidence(NamedTuple):
     between_s: float = 0.0
 
     @classmethod
-    def of(cls, crowd: Crowd, cells: Sequence[Cell]) -> Evidence:
+    def of(cls, crowd: Group, cells: Sequence[Cell]) -> Evidence:
         """The evidence that ``crowd`` has gathered so far; of the counters: prompt and answer tokens, requests."""
         idle = [(a.prompt_tokens, a.output_tokens, (a.running or 0) + (a.waiting or 0)) for a in crowd.idle]
         streams, failures = tuple(crowd.streams), tuple(crowd.failures)

@@ -16,9 +16,8 @@ from phasewise.errors import EngineError, Interrupted, Terminated, UsageError
 from phasewise.isolate import alone
 from phasewise.isolate.holding import least_answer
 from phasewise.isolate.recorded import Sent, Shape
-from phasewise.isolate.run import Isolation
-from phasewise.jobs import captured, rows
-from phasewise.jobs.begun import REQUESTS
+from phasewise.jobs import captured
+from phasewise.jobs.begun import REQUESTS, UNTOLD, Rows, begun
 from phasewise.jobs.envelope import envelope, identity
 from phasewise.jobs.ground import what_runs
 from phasewise.jobs.of_run import OfRun
@@ -26,8 +25,10 @@ from phasewise.jobs.recorder import Profiler, Recording, profiler
 from phasewise.jobs.saved import why_not
 from phasewise.jobs.subject import Subject
 from phasewise.jobs.target import Connection, is_ours, model_file, open_engine
+from phasewise.jobs.timed import Client
+from phasewise.judge.captured import Timed
 from phasewise.record.capture import Capture, Captured, CapturedName
-from phasewise.record.envelope import Status
+from phasewise.record.envelope import Envelope, Status
 from phasewise.record.observation import Check, CheckStatus, Phase
 from phasewise.record.run import RUNS, Run, claimed, save
 from phasewise.record.target import Target
@@ -47,6 +48,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     target: str | None = None
     subject: Subject = Subject()
     phases: tuple[Phase, ...] = ("prefill", "decode")
+    batch: int = 1
     prompt: int = 512
     requests: int = 3
     steps: int = 8
@@ -70,18 +72,19 @@ class Finished(NamedTuple):
 class _Work:
     """What a capture has so far; it outlives whatever ends the capture."""
 
-    def __init__(self, options: Options, folder: Path, progress: Progress) -> None:
-        self.options, self.folder, self.progress = options, folder, progress
+    def __init__(self, options: Options, folder: Path, started: float, progress: Progress) -> None:
+        self.options, self.folder, self.started, self.progress = options, folder, started, progress
         self.target: Target | None = None
         self.subject = OfRun(None, None)
         self.profiler: Profiler | None = None
-        self.isolation: Isolation | None = None
+        self.client: Client | None = None
         self.recordings: list[Recording] = []
         self.alone: list[Check] = []
         self.notes: list[str] = []
         self.status: Status = "complete"
         self.reason = ""
         self.exit_code = 0
+        self.no_rows = ""
 
     def tell(self, doing: str) -> None:
         """Say what is being recorded."""
@@ -120,24 +123,19 @@ def capture(options: Options, progress: Progress) -> Finished:
     started = time.perf_counter()
     _check(options)
     with claimed(identity(options.target or "embedded"), options.out) as folder:
-        work = _Work(options, folder, progress)
+        work = _Work(options, folder, started, progress)
         try:
             _capture(work)
-        except (EngineError, KeyboardInterrupt) as error:
+        except KeyboardInterrupt as error:
             work.cut_short(error)
-            if not work.recordings and isinstance(error, KeyboardInterrupt):
-                raise Interrupted(f"Interrupted: nothing was captured ({work.reason}).", error) from None
             if not work.recordings:
-                raise
+                raise Interrupted(f"Interrupted: nothing was captured ({work.reason}).", error) from None
         try:
-            run = _run(work, started)
+            run = _run(work)
         except KeyboardInterrupt as error:
             where = f"the traces that came are in {folder}/traces, for phasewise trace"
             raise Interrupted(f"Interrupted while reading: {where}.", error) from None
-        unsaved = {"run.json": why_not(lambda: save(run, folder))}
-        if work.isolation is not None:
-            requests = work.isolation.rows()
-            unsaved[REQUESTS] = why_not(lambda: rows.write(requests, folder / REQUESTS))
+        unsaved = {"run.json": why_not(lambda: save(run, folder)), REQUESTS: work.no_rows}
     return Finished(run, folder, work.exit_code or _exit_code(run), {name: why for name, why in unsaved.items() if why})
 
 
@@ -153,6 +151,10 @@ def _check(options: Options) -> None:
         raise UsageError(f"{options.target!r} is no target: give the URL of a vLLM or SGLang, or hf:DIR.")
     if is_ours(options.target) and not in_process:
         raise UsageError(none("llama.cpp"))
+    if options.batch > 1 and "decode" not in options.phases and not options.mix:
+        raise UsageError(
+            f"--batch {options.batch} is of decode, which --phase prefill leaves out: leave out one of them."
+        )
     if in_process and options.mix:
         raise UsageError("--mix needs a server, which runs several requests at once: serve the model and give its URL.")
 
@@ -176,14 +178,36 @@ def _capture(work: _Work) -> None:
         )
         work.notes.extend(work.profiler.check())
         _quiet(engine)
-        step_s = _timed(work, engine)
-        names: tuple[CapturedName, ...] = (*options.phases, *(("mixed",) if options.mix else ()))
-        for name in names:
-            _recorded(work, engine, work.profiler, name, step_s)
+        with begun(_unfinished(work, engine.target), work.folder) as rows:
+            try:
+                _each(work, engine, work.profiler, rows)
+            except (EngineError, KeyboardInterrupt) as error:
+                if not work.recordings:
+                    raise
+                work.cut_short(error)
+            work.no_rows = rows.close(work.client.unused() if work.client else ())
     finally:
         if work.profiler is not None:
             work.profiler.close()
         engine.close()
+
+
+def _unfinished(work: _Work, target: Target) -> Run:
+    return Run(envelope=_envelope(work, "interrupted", UNTOLD), target=target)
+
+
+def _envelope(work: _Work, status: Status, reason: str) -> Envelope:
+    name = work.target.name if work.target else ""
+    zero = work.client.zero if work.client else None
+    return envelope("capture", name, work.started, status=status, reason=reason, identity=work.folder.name, zero=zero)
+
+
+def _each(work: _Work, engine: Engine, by: Profiler, rows: Rows) -> None:
+    """Time what is to be recorded, then record it."""
+    shape = _timed(work, engine, rows)
+    names: tuple[CapturedName, ...] = (*work.options.phases, *(("mixed",) if work.options.mix else ()))
+    for name in names:
+        _recorded(work, engine, by, name, shape)
 
 
 def _fits(options: Options, engine: Engine) -> None:
@@ -194,28 +218,27 @@ def _fits(options: Options, engine: Engine) -> None:
     """
     context = engine.target.max_context
     alone_ = options.phases == ("prefill",) and not options.mix
-    after = 1 if alone_ else least_answer(options.steps)
+    after = 1 if alone_ else least_answer(options.steps, options.batch, options.prompt)
     if context is not None and options.prompt + after > context:
-        fewer = "" if alone_ else ", or fewer --steps"
+        fewer = "" if alone_ else ", or fewer --steps" if options.batch == 1 else ", or a smaller --batch"
         raise UsageError(
             f"The engine takes {context:,} tokens of prompt and answer, too few for --prompt {options.prompt} and the "
             f"{after:,} after it: give --prompt {max(1, context - after)} or less{fewer}."
         )
 
 
-def _timed(work: _Work, engine: Engine) -> float:
-    """Each phase by a client, warm and without a profiler; seconds of a decode step."""
+def _timed(work: _Work, engine: Engine, rows: Rows) -> Shape:
+    """Each phase by a client, warm and without a profiler; what is to be recorded."""
     options = work.options
-    work.isolation = Isolation(
+    work.client = Client(
         engine,
-        phases=options.phases,
+        options.phases,
+        Shape(options.prompt, options.batch, options.steps, _STEP_S),
         budget_s=options.budget_s,
-        lengths=(options.prompt,),
-        max_prompt=options.prompt,
-        progress=lambda p: work.progress(f"timing {p.phase} without the profiler: {p.doing}", _TIMED * p.fraction),
+        progress=lambda doing, part: work.progress(doing, _TIMED * part),
+        book=rows.book,
     )
-    decode = work.isolation.run().decode
-    return _STEP_S if decode is None else decode.tpot.value
+    return work.client.run()
 
 
 def _quiet(engine: Engine) -> None:
@@ -231,17 +254,16 @@ def _quiet(engine: Engine) -> None:
         )
 
 
-def _recorded(work: _Work, engine: Engine, by: Profiler, name: CapturedName, step_s: float) -> None:
-    options = work.options
+def _recorded(work: _Work, engine: Engine, by: Profiler, name: CapturedName, shape: Shape) -> None:
     _quiet(engine)
     before = _prompt_tokens(engine)
-    recording = by.record(name, Shape(options.prompt, 1, options.steps, step_s), options.requests, work.tell)
+    recording = by.record(name, shape, work.options.requests, work.tell)
     work.recordings.append(recording)
     work.notes.extend(recording.notes)
     alone.settled(engine)
     after = _prompt_tokens(engine)
     counted = None if before is None or after is None else after - before
-    if is_ours(options.target):
+    if is_ours(work.options.target):
         detail = "the model runs in a process of ours, which nobody else can ask"
         work.alone.append(_check_alone(name, "passed", detail))
     else:
@@ -270,16 +292,16 @@ def _check_alone(name: CapturedName, status: CheckStatus, detail: str) -> Check:
     return Check(name="alone", phase=name if name != "mixed" else "run", status=status, detail=detail, voids=True)
 
 
-def _run(work: _Work, started: float) -> Run:
+def _run(work: _Work) -> Run:
     """The record of everything that came."""
-    observation = work.isolation.observation() if work.isolation is not None else None
+    timed = work.client.timed() if work.client else Timed()
     left = 1 - _RECORDED
     found = captured.read(
         work.recordings,
         work.folder,
         work.subject,
-        observation,
-        started,
+        timed,
+        work.started,
         lambda doing, part: work.progress(doing, _RECORDED + left * part),
     )
     for fault in found.faults:
@@ -288,27 +310,20 @@ def _run(work: _Work, started: float) -> Run:
     proceed = _proceed(phases, work.folder)
     if proceed and work.status == "complete":
         work.partial("the traces lie on the server's disk")
-    envelope_ = envelope(
-        "capture",
-        work.target.name if work.target else "",
-        started,
-        status=work.status,
-        reason=work.reason,
-        identity=work.folder.name,
-    )
     read = found.run
     return Run(
-        envelope=envelope_,
+        envelope=_envelope(work, work.status, work.reason),
         target=work.target,
         model=read.model if read else None,
         machine=read.machine if read else work.subject.machine,
-        observation=observation,
+        observation=work.client.observation() if work.client else None,
         traced=read.traced if read else None,
         remedies=read.remedies if read else None,
         capture=Capture(
             profiler=work.profiler.name if work.profiler else "",
             folder=work.profiler.folder if work.profiler else "",
             phases=phases,
+            held=timed.held,
             on_cpu=found.on_cpu,
             notes=tuple(work.notes),
             proceed=proceed,

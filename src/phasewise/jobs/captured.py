@@ -12,9 +12,11 @@ from phasewise.errors import InputError
 from phasewise.jobs import trace
 from phasewise.jobs.of_run import OfRun
 from phasewise.jobs.recorder import Recording
-from phasewise.judge.captured import compared, every_rank, untraced
+from phasewise.judge.captured import Ground, Timed, compared, untraced
+from phasewise.judge.captured_checks import every_rank
+from phasewise.judge.traced import devices
+from phasewise.predict.roofline import roofs
 from phasewise.record.capture import Captured
-from phasewise.record.observation import Observation
 from phasewise.record.run import Run
 from phasewise.record.trace import Traced, TraceFile, TraceStep
 
@@ -41,11 +43,11 @@ def read(
     recordings: Sequence[Recording],
     folder: Path,
     subject: OfRun,
-    observation: Observation | None,
+    timed: Timed,
     started: float,
     progress: Progress,
 ) -> Read:
-    """Read the files of ``recordings``, which lie in ``folder`` or where they say."""
+    """Read the files of ``recordings``, which lie in ``folder`` or where they say, beside what a client ``timed``."""
     files = {one.name: _paths(one, folder) for one in recordings}
     run, faults, on_cpu = None, [], False
     steps: dict[str, tuple[TraceStep, ...]] = {}
@@ -70,8 +72,19 @@ def read(
             on_cpu = on_cpu or seen.traced.on_cpu
         except InputError as error:
             faults.append(str(error))
-    phases = tuple(_phase(one, steps.get(one.name), ranks.get(one.name, ()), observation) for one in recordings)
+    ground = _ground(subject, run.traced if run else None)
+    phases = tuple(_phase(one, steps.get(one.name), ranks.get(one.name, ()), timed, ground) for one in recordings)
     return Read(run, phases, on_cpu, tuple(faults))
+
+
+def _ground(subject: OfRun, traced: Traced | None) -> Ground | None:
+    """What ran where, on as many devices as share a step; None when one of both is unknown."""
+    model, machine = subject
+    if model is None or machine is None:
+        return None
+    many = devices(traced, machine)[0] if traced else machine.devices
+    found = roofs(model, msgspec.structs.replace(machine, devices=many))
+    return Ground(model, found[0]) if found else None
 
 
 def _paths(one: Recording, folder: Path) -> tuple[Path, ...]:
@@ -98,11 +111,12 @@ def _phase(
     one: Recording,
     steps: tuple[TraceStep, ...] | None,
     ranks: Sequence[TraceFile],
-    observation: Observation | None,
+    timed: Timed,
+    ground: Ground | None,
 ) -> Captured:
     if steps is not None:
-        found = compared(one.name, one.sent, steps, observation)
+        found = compared(one.name, one.sent, steps, timed, ground)
         checks = (*found.checks, every_rank(one.name, ranks, one.ranks))
         return msgspec.structs.replace(found, files=one.files, checks=checks)
-    unread = untraced(one.name, one.sent, observation, "the trace was not read")
+    unread = untraced(one.name, one.sent, timed, "the trace was not read", ground)
     return msgspec.structs.replace(unread, files=one.files)

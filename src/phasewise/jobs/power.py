@@ -199,6 +199,11 @@ def _of_run(path: Path) -> _What:
     run, folder = load(path), path if path.is_dir() else path.parent
     if run.power_sweep is not None:
         raise UsageError(f"{path} is a power sweep, with its telemetry beside it: phasewise report {path} shows it.")
+    if run.capture is not None and run.capture.held is not None and run.capture.held.batch > 1:
+        raise UsageError(
+            f"{path} held {run.capture.held.batch} requests at once, none of whose phases is alone: join telemetry to "
+            "the traces of the capture, or to a run of phasewise sweep."
+        )
     if run.observation is None and run.load is None:
         raise UsageError(
             f"{path} is no run of phasewise profile, sweep or load: telemetry is joined to one, or to traces."

@@ -10,6 +10,7 @@ import msgspec
 from phasewise.engines.base import Engine
 from phasewise.hardware.power.guard_child import Now
 from phasewise.isolate import plan
+from phasewise.isolate.ledger.sheet import Sheet, Start
 from phasewise.isolate.rows import Row
 from phasewise.isolate.run import Isolation
 from phasewise.jobs.sampled import of_requests
@@ -49,8 +50,18 @@ class Window(NamedTuple):
     span: Span
 
 
-def begin(engine: Engine, budget_s: float, prompt: int, progress: Callable[[str, float], None]) -> Point:
-    """A measurement of one prompt length; nothing is sent before ``run()`` of its isolation."""
+def begin(
+    engine: Engine,
+    budget_s: float,
+    prompt: int,
+    progress: Callable[[str, float], None],
+    book: Sheet | None,
+    start: Start,
+) -> Point:
+    """A measurement of one prompt length, whose rows go into ``book``.
+
+    Nothing is sent before ``run()`` of its isolation.
+    """
     longest = plan.longest_prompt(engine.target.max_context, prompt, 1)
     isolation = Isolation(
         engine,
@@ -58,6 +69,8 @@ def begin(engine: Engine, budget_s: float, prompt: int, progress: Callable[[str,
         lengths=(longest,),
         max_prompt=longest,
         progress=lambda now: progress(f"{now.phase}: {now.doing}", now.fraction),
+        book=book,
+        start=start,
     )
     return Point(isolation)
 

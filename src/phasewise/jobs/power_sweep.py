@@ -13,8 +13,9 @@ from phasewise.errors import EngineError, Interrupted, Terminated, UsageError
 from phasewise.hardware.power.guard import Guard, GuardLost
 from phasewise.hardware.power.limits import Card
 from phasewise.hardware.power.sampler import Sampler, Telemetry
+from phasewise.isolate.ledger.sheet import FIRST
 from phasewise.jobs import power_caps, power_point, power_runs, rows
-from phasewise.jobs.begun import REQUESTS
+from phasewise.jobs.begun import REQUESTS, UNTOLD, Rows, begun
 from phasewise.jobs.envelope import envelope, identity
 from phasewise.jobs.power_point import Point
 from phasewise.jobs.saved import why_not
@@ -62,10 +63,10 @@ class Finished(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Sweep:
-    """What was measured so far, whatever ends it."""
+    """What was measured so far, whatever ends it; its rows are written into ``folder`` as they come."""
 
-    def __init__(self, options: Options, progress: Progress) -> None:
-        self.options, self.progress = options, progress
+    def __init__(self, options: Options, folder: Path, progress: Progress) -> None:
+        self.options, self.folder, self.progress = options, folder, progress
         self.points: list[Point] = []
         self.cards: tuple[Held, ...] = ()
         self.notes: list[str] = []
@@ -73,28 +74,40 @@ class _Sweep:
         self.target: Target | None = None
         self.status: Status = "complete"
         self.reason, self.exit_code = "", 0
+        self.no_rows = ""
+        self._rows: Rows | None = None
+        self._start, self._unused = FIRST, set[int]()
+
+    @property
+    def zero(self) -> float:
+        """``perf_counter()`` second from which the times of all rows count."""
+        assert self._start.zero is not None
+        return self._start.zero
 
     def run(self, cards: Sequence[Card], caps: Sequence[int]) -> None:
         """Measure under each of ``caps``, or, without any, as the machine is."""
         options = self.options
+        started = time.perf_counter()
         self.progress("connecting", 0.0)
         engine = open_engine(options.target, options.connection)
         self.target = engine.target
         try:
             with Sampler() as sampler:
                 self._see_clocks(sampler)
-                try:
-                    if caps:
-                        self._under_guard(engine, cards, caps)
-                    else:
-                        self._measure(power_point.begin(engine, options.budget_s, options.prompt, self.progress))
-                except KeyboardInterrupt as stop:
-                    self._interrupted(stop)
-                except (EngineError, GuardLost, UsageError) as error:
-                    if not self.points:
-                        raise
-                    self.status, self.reason, self.exit_code = "partial", str(error), 3
-                self.telemetry = sampler.stop()
+                with begun(_unfinished(self.target, started, self.folder.name), self.folder) as self._rows:
+                    try:
+                        if caps:
+                            self._under_guard(engine, cards, caps)
+                        else:
+                            self._measure(self._begun(engine, options.budget_s, self.progress))
+                    except KeyboardInterrupt as stop:
+                        self._interrupted(stop)
+                    except (EngineError, GuardLost, UsageError) as error:
+                        if not self.points:
+                            raise
+                        self.status, self.reason, self.exit_code = "partial", str(error), 3
+                    self.telemetry = sampler.stop()
+                    self.no_rows = self._rows.close(self._unused)
         finally:
             engine.close()
 
@@ -141,17 +154,22 @@ class _Sweep:
             tell("settling", 0.0)
             time.sleep(self.options.settle_s)
             budget_s = max(LEAST_S, each - self.options.settle_s)
-            point = power_point.begin(engine, budget_s, self.options.prompt, tell)
-            point = point._replace(asked=cap, set=now, again=again)
+            point = self._begun(engine, budget_s, tell)._replace(asked=cap, set=now, again=again)
             self._measure(point)
             if why := power_caps.disturbed(guard.look()):
                 self.points[-1] = point._replace(disturbed=why)
+
+    def _begun(self, engine: Engine, budget_s: float, tell: Progress) -> Point:
+        book = self._rows.book if self._rows else None
+        return power_point.begin(engine, budget_s, self.options.prompt, tell, book, self._start)
 
     def _measure(self, point: Point) -> None:
         """Measure, and keep what could be measured of it however it ends."""
         try:
             point.isolation.run()
         finally:
+            self._start = point.isolation.after()
+            self._unused |= point.isolation.unused()
             if power_point.counts(point):
                 self.points.append(point)
 
@@ -174,8 +192,8 @@ def power_sweep(options: Options, progress: Progress) -> Finished:
     """
     started = time.perf_counter()
     cards, caps = _planned(options)
-    sweep = _Sweep(options, progress)
     with claimed(identity(options.target or "embedded"), options.out) as folder:
+        sweep = _Sweep(options, folder, progress)
         try:
             sweep.run(cards, caps)
         except KeyboardInterrupt as stop:
@@ -185,7 +203,8 @@ def power_sweep(options: Options, progress: Progress) -> Finished:
                 raise GuardLost(f"{str(error).rstrip('.')}{behind}.") from None
             raise
         run = _judged(sweep, started, folder.name)
-        saved = {"run.json": why_not(lambda: save(run, folder)), **_saved_rows(sweep, folder)}
+        saved = {"run.json": why_not(lambda: save(run, folder)), REQUESTS: sweep.no_rows}
+        saved[power_runs.TELEMETRY] = why_not(lambda: _write_readings(sweep, folder))
     unsaved = {name: why for name, why in saved.items() if why}
     return Finished(run=run, folder=folder, exit_code=sweep.exit_code or _exit_code(run), unsaved=unsaved)
 
@@ -209,24 +228,16 @@ def of_runs(paths: Sequence[Path], out: Path = RUNS) -> Finished:
     return Finished(run=run, folder=folder, exit_code=0, unsaved={"run.json": why} if why else {})
 
 
-def _saved_rows(sweep: _Sweep, folder: Path) -> dict[str, str]:
-    """Write every request and every reading, on one clock; why one could not be, by file."""
+def _unfinished(target: Target, started: float, identity: str) -> Run:
+    about = envelope("power sweep", target.name, started, status="interrupted", reason=UNTOLD, identity=identity)
+    return Run(envelope=about, target=target)
+
+
+def _write_readings(sweep: _Sweep, folder: Path) -> None:
+    """Every reading of the telemetry, on the clock of the requests."""
     assert sweep.telemetry is not None
-    zero = sweep.points[0].isolation.began
-    requests = [
-        msgspec.structs.replace(
-            row,
-            sent_at_s=row.sent_at_s + point.isolation.began - zero,
-            ended_at_s=row.ended_at_s + point.isolation.began - zero,
-        )
-        for point in sweep.points
-        for row in point.isolation.rows()
-    ]
-    readings = [msgspec.structs.replace(one, at=one.at - zero) for one in sweep.telemetry.readings]
-    return {
-        REQUESTS: why_not(lambda: rows.write(requests, folder / REQUESTS)),
-        power_runs.TELEMETRY: why_not(lambda: rows.write(readings, folder / power_runs.TELEMETRY)),
-    }
+    readings = [msgspec.structs.replace(one, at=one.at - sweep.zero) for one in sweep.telemetry.readings]
+    rows.write(readings, folder / power_runs.TELEMETRY)
 
 
 def _planned(options: Options) -> tuple[tuple[Card, ...], tuple[int, ...]]:

@@ -18,10 +18,19 @@ from typing import NamedTuple
 import msgspec
 
 from phasewise.isolate.recorded import Sent
+from phasewise.judge import alarm
+from phasewise.judge.captured_checks import by_rank, checks, passes
+from phasewise.judge.utilisation import whole
+from phasewise.model import work
+from phasewise.model.model import Model
+from phasewise.model.work import Work
+from phasewise.predict.roofline import Roof, floor
 from phasewise.record.capture import Captured, CapturedName, CapturedPart
-from phasewise.record.observation import Check, CheckStatus, Observation
+from phasewise.record.judgement import Utilisation
+from phasewise.record.observation import Check, Phase, PrefillObservation
 from phasewise.record.quantity import Quantity, measured, predicted, reported
-from phasewise.record.trace import TraceFile, TracePhase, TraceStep
+from phasewise.record.sweep import Cell
+from phasewise.record.trace import TracePhase, TraceStep
 from phasewise.units import show
 
 AGREE = 0.05
@@ -30,9 +39,6 @@ AGREE = 0.05
 
 CLOCK_S = 1e-9
 """Both clocks count nanoseconds: a smaller difference is rounding."""
-
-Made = tuple[str, CheckStatus | None, str]
-"""A check: its name, how it came out (None: it does not apply), what was seen."""
 
 
 class Steps(NamedTuple):
@@ -44,8 +50,31 @@ class Steps(NamedTuple):
     kernels: float
 
 
-def compared(name: CapturedName, sent: Sent, steps: Sequence[TraceStep], seen: Observation | None) -> Captured:
-    """The phase ``name``, of which ``sent`` was recorded and ``steps`` came, beside the client's run ``seen``."""
+class Timed(NamedTuple):
+    """What a client saw without a profiler.
+
+    Attributes:
+        prefill: prompts alone; None when none were timed.
+        held: the batch that decoded together; None when none was.
+        why_not: why its time cannot stand beside a trace; empty when it can.
+    """
+
+    prefill: PrefillObservation | None = None
+    held: Cell | None = None
+    why_not: str = ""
+
+
+class Ground(NamedTuple):
+    """What utilisations are taken on."""
+
+    model: Model
+    roof: Roof
+
+
+def compared(
+    name: CapturedName, sent: Sent, steps: Sequence[TraceStep], timed: Timed, ground: Ground | None = None
+) -> Captured:
+    """The phase ``name``, of which ``sent`` was recorded and ``steps`` came, beside what a client ``timed``."""
     counts: Counter[TracePhase] = Counter(step.phase for step in steps)
     found = Captured(
         name=name,
@@ -53,9 +82,10 @@ def compared(name: CapturedName, sent: Sent, steps: Sequence[TraceStep], seen: O
         prompt_tokens=sent.prompt_tokens,
         batch=sent.batch,
         steps=dict(counts),
-        client=client(name, sent, seen),
+        context=sent.context,
+        client=client(name, sent, timed),
         slowed=_slowed(name, sent),
-        checks=tuple(_checks(name, sent, steps)),
+        checks=tuple(checks(name, sent, steps)),
         marked=tuple(steps) if name == "mixed" else (),
     )
     times = _times(name, sent, steps)
@@ -68,60 +98,77 @@ def compared(name: CapturedName, sent: Sent, steps: Sequence[TraceStep], seen: O
         traced=traced,
         kernels=reported(times.kernels, "s", "sum of a step's kernels in the trace, median"),
     )
+    busy = reported(times.union, "s", "the time in which kernels of a step ran, median")
+    found = _judged(found, timed, busy, ground)
     by_client, slowed = found.client, found.slowed
     if by_client is None:
-        return msgspec.structs.replace(found, why_null=_untimed(name, sent, seen))
+        return msgspec.structs.replace(found, why_null=_untimed(name, sent, timed))
     agrees = abs(times.whole - by_client.value) <= AGREE * by_client.value
     if slowed is None:
         why = "what the profiler cost is open: no two tokens of a request came one by one while it ran"
         found = msgspec.structs.replace(found, agrees=agrees, why_null=why)
     else:
         found = msgspec.structs.replace(found, agrees=agrees, parts=_parts(name, times, by_client, slowed))
-    return msgspec.structs.replace(found, text=_text(found))
+    return msgspec.structs.replace(found, text=_text(found, timed))
 
 
-def untraced(name: CapturedName, sent: Sent, seen: Observation | None, why: str) -> Captured:
+def untraced(name: CapturedName, sent: Sent, timed: Timed, why: str, ground: Ground | None = None) -> Captured:
     """The phase ``name``, whose trace was not read because of ``why``: what the client saw of it."""
-    return Captured(
+    found = Captured(
         name=name,
         requests=sent.requests,
         prompt_tokens=sent.prompt_tokens,
         batch=sent.batch,
-        client=client(name, sent, seen),
+        context=sent.context,
+        client=client(name, sent, timed),
         slowed=_slowed(name, sent) if name != "mixed" else None,
         why_null=why,
     )
+    return found if name == "mixed" else _judged(found, timed, None, ground)
 
 
-def client(name: CapturedName, sent: Sent, seen: Observation | None) -> Quantity | None:
-    """Seconds per step of the client's run without a profiler, at the length or context that was recorded."""
-    if seen is None:
-        return None
-    if name == "prefill" and seen.prefill is not None and sent.prompt_tokens:
+def client(name: CapturedName, sent: Sent, timed: Timed) -> Quantity | None:
+    """Seconds per step of the client's run without a profiler, at the length or the batch that was recorded."""
+    if name == "prefill" and timed.prefill is not None and sent.prompt_tokens:
         tokens = statistics.median(sent.prompt_tokens)
-        near = min(seen.prefill.points, key=lambda point: abs(point.tokens - tokens))
+        near = min(timed.prefill.points, key=lambda point: abs(point.tokens - tokens))
         return near.ttft if abs(near.tokens - tokens) <= max(1.0, 0.02 * tokens) else None
-    if name == "decode" and seen.decode is not None and sent.batch == 1:
-        if seen.decode.fit is None or sent.context is None:
-            return seen.decode.tpot
-        source = f"fit of TPOT over context, at {sent.context:,.0f} tokens"
-        return measured(seen.decode.fit.at(sent.context), "s", source)
+    if name == "decode" and timed.held is not None and timed.held.batch == sent.batch and not timed.why_not:
+        return timed.held.step
     return None
 
 
-def every_rank(name: CapturedName, files: Sequence[TraceFile], stated: int | None) -> Check:
-    """Whether every worker wrote a file: as many as the engine says that it has, or as the files say of themselves."""
-    phase = name if name != "mixed" else "run"
-    worlds = [file.world for file in files if file.world]
-    world = max([*worlds, *([stated] if stated else [])], default=0)
-    if not world:
-        detail = f"{len(files)} came, and neither the engine nor the files say how many workers there are"
-        return Check(name="every_rank", phase=phase, status="not_checked", detail=detail)
-    if len(files) < world:
-        detail = f"{len(files)} of {world} workers wrote a trace: see whether the others run on another machine"
-        return Check(name="every_rank", phase=phase, status="failed", detail=detail, voids=True)
-    detail = f"{len(files)} of {world} {'worker' if world == 1 else 'workers'} wrote a trace"
-    return Check(name="every_rank", phase=phase, status="passed", detail=detail, voids=True)
+def _judged(found: Captured, timed: Timed, busy: Quantity | None, ground: Ground | None) -> Captured:
+    """``found`` with the floor, MFU and MBU of its step: of the client's time, and of ``busy``, that of the kernels."""
+    if ground is None:
+        return found
+    tokens = statistics.median(found.prompt_tokens) if found.prompt_tokens else None
+    at = tokens if found.name == "prefill" else found.context
+    at_client = tokens if found.name == "prefill" or timed.held is None else timed.held.context
+    made: list[Utilisation] = []
+    for place, seconds in ((at_client, found.client), (at, busy)):
+        if place is not None and seconds is not None:
+            done = _work(found, place, ground.model)
+            made += whole(ground.roof, place, float(done.flops), float(done.bytes), seconds)
+    phase: Phase = "prefill" if found.name == "prefill" else "decode"
+    rung = [
+        Check(
+            name="possible", phase=phase, status="failed", detail=f"{one.text[:-1]}; likely {one.causes[0]}", voids=True
+        )
+        for one in alarm.of_phase(phase, tuple(made))
+    ]
+    least = None if at is None else float(floor(_work(found, at, ground.model), ground.roof))
+    return msgspec.structs.replace(
+        found,
+        floor=None if least is None else predicted(least, "s", f"{ground.roof.basis} ceilings"),
+        utilisations=tuple(made),
+        checks=(*found.checks, *rung),
+    )
+
+
+def _work(found: Captured, at: float, model: Model) -> Work:
+    """Of a prompt of ``at`` tokens, or of a step of the batch with a mean context of ``at``."""
+    return work.prefill(model, at) if found.name == "prefill" else work.decode(model, at, float(found.batch))
 
 
 def _slowed(name: CapturedName, sent: Sent) -> Quantity | None:
@@ -138,7 +185,7 @@ def _many(name: CapturedName, sent: Sent, steps: Sequence[TraceStep]) -> str:
 def _times(name: CapturedName, sent: Sent, steps: Sequence[TraceStep]) -> Steps | None:
     """Medians over the passes of prefill, or over the steps of decode; None when there is none to be seen."""
     if name == "prefill":
-        groups = [group for rank in _by_rank(steps) for group in passes(rank, sent.prompt_tokens)]
+        groups = [group for rank in by_rank(steps) for group in passes(rank, sent.prompt_tokens)]
         if not groups:
             return None
         wholes = [_end(group[-1]) - _begin(group[0]) for group in groups]
@@ -149,7 +196,7 @@ def _times(name: CapturedName, sent: Sent, steps: Sequence[TraceStep]) -> Steps 
             statistics.median(sum(step.union_s for step in group) for group in groups),
             statistics.median(sum(step.gpu_time_s for step in group) for group in groups),
         )
-    own = [[step for step in rank if step.phase == "decode"] for rank in _by_rank(steps)]
+    own = [[step for step in rank if step.phase == "decode"] for rank in by_rank(steps)]
     periods = [after.start_s - step.start_s for rank in own for step, after in itertools.pairwise(rank)]
     every = [step for rank in own for step in rank]
     if not periods:
@@ -160,34 +207,6 @@ def _times(name: CapturedName, sent: Sent, steps: Sequence[TraceStep]) -> Steps 
         statistics.median(step.union_s for step in every),
         statistics.median(step.gpu_time_s for step in every),
     )
-
-
-def passes(steps: Sequence[TraceStep], prompts: Sequence[int]) -> list[list[TraceStep]]:
-    """The prefill steps of one rank by prompt: as many of them, in order, as hold its tokens.
-
-    Without counts in the steps, one each, when there are as many as prompts. Empty when they do not fit.
-    """
-    own = [step for step in steps if step.phase == "prefill"]
-    if any(step.tokens is None for step in own):
-        return [[step] for step in own] if len(own) == len(prompts) else []
-    groups, at = [], 0
-    for tokens in prompts:
-        group, have = [], 0
-        while have < tokens and at < len(own):
-            group.append(own[at])
-            have += own[at].tokens or 0
-            at += 1
-        if have != tokens:
-            return []
-        groups.append(group)
-    return groups if at == len(own) else []
-
-
-def _by_rank(steps: Sequence[TraceStep]) -> list[list[TraceStep]]:
-    ranks: dict[int, list[TraceStep]] = {}
-    for step in steps:
-        ranks.setdefault(step.rank, []).append(step)
-    return [sorted(rank, key=lambda step: step.start_s) for rank in ranks.values()]
 
 
 def _begin(step: TraceStep) -> float:
@@ -240,22 +259,32 @@ def _clocked(seconds: float) -> float:
     return seconds if abs(seconds) >= CLOCK_S else 0.0
 
 
-def _untimed(name: CapturedName, sent: Sent, seen: Observation | None) -> str:
+def _untimed(name: CapturedName, sent: Sent, timed: Timed) -> str:
     """Why no client's time stands beside the trace."""
-    timed = None if seen is None else seen.prefill if name == "prefill" else seen.decode
-    if timed is None:
+    if name == "decode" and timed.why_not:
+        return timed.why_not
+    if name != "prefill" or timed.prefill is None or not sent.prompt_tokens:
         return "the phase was not timed by a client"
-    at = f"{sent.prompt_tokens[0]:,} tokens" if name == "prefill" and sent.prompt_tokens else "what was recorded"
-    return f"no client's time is at {at}: allow more with --budget"
+    return f"no client's time is at {sent.prompt_tokens[0]:,} tokens: allow more with --budget"
 
 
-def _text(found: Captured) -> str:
+def _text(found: Captured, timed: Timed) -> str:
+    """The comparison; where the recorded requests were longer or shorter than the timed ones, that too."""
+    said = _beside(found)
+    held, at = timed.held, found.context
+    if found.name != "decode" or held is None or at is None or abs(at - held.context) <= AGREE * held.context:
+        return said
+    return f"{said[:-1]}; it was timed at {held.context:,.0f} tokens of context and recorded at {at:,.0f}."
+
+
+def _beside(found: Captured) -> str:
     assert found.client is not None
     assert found.traced is not None
     one = "prompt" if found.name == "prefill" else "step"
+    many = f" of {found.batch} requests" if found.batch > 1 else ""
     client, traced = found.client.value, found.traced.value
     off = (traced - client) / client
-    head = f"a {one} takes {show(client, 's')} by the client and {show(traced, 's')} by the trace ({off:+.1%})"
+    head = f"a {one}{many} takes {show(client, 's')} by the client and {show(traced, 's')} by the trace ({off:+.1%})"
     if found.agrees:
         return f"{head}: they agree within {AGREE:.0%}."
     if found.slowed is None:
@@ -271,85 +300,3 @@ def _text(found: Captured) -> str:
     elif front < 0:
         words.append(f"the trace has {show(-front, 's')} a {one} more than the client saw of the same run")
     return f"{head}: {' and '.join(words)}." if words else f"{head}."
-
-
-def _checks(name: CapturedName, sent: Sent, steps: Sequence[TraceStep]) -> list[Check]:
-    phase = name if name != "mixed" else "run"
-    made = [_alone(name, steps), _as_sent(name, sent, steps), _uncached(sent)]
-    return [
-        Check(name=check, phase=phase, status=status, detail=detail, voids=True)
-        for check, status, detail in made
-        if status
-    ]
-
-
-def _alone(name: CapturedName, steps: Sequence[TraceStep]) -> Made:
-    called = "mix_labelled" if name == "mixed" else "one_phase"
-    if not steps:
-        return called, "failed", "the trace holds no step"
-    counts = Counter(step.phase for step in steps)
-    told = ", ".join(f"{count:,} {phase}" for phase, count in counts.most_common())
-    ranks = len({step.rank for step in steps})
-    many = f"{len(steps)} steps{f' of {ranks} ranks' if ranks > 1 else ''}"
-    if name == "mixed":
-        wrong = [step for step in steps if step.phase != _by_counts(step)]
-        if wrong:
-            return called, "failed", f"{len(wrong)} of {many} are not what their counts say"
-        if not counts["mixed"]:
-            alone = (
-                "no step held both phases, so what a mixed one costs is open: chunked prefill is off, or the prompts"
-            )
-            return called, "not_checked", f"{many}: {told}; {alone} waited"
-        return called, "passed", f"{many}: {told}"
-    other = len(steps) - counts[name]
-    if other:
-        return called, "failed", f"{other} of {many} are of another phase: {told}"
-    return called, "passed", f"all {many} are {name}"
-
-
-def _by_counts(step: TraceStep) -> TracePhase:
-    """What the token counts of a step alone say that it is; its own phase where it has none."""
-    prompts, answers = bool(step.prefill and step.prefill.tokens), bool(step.decode and step.decode.tokens)
-    if not (prompts or answers):
-        return step.phase
-    return "mixed" if prompts and answers else "prefill" if prompts else "decode"
-
-
-def _as_sent(name: CapturedName, sent: Sent, steps: Sequence[TraceStep]) -> Made:
-    """Whether the counts of every rank's steps are those of what was sent."""
-    called = "tokens_as_sent"
-    if not steps:
-        return called, None, ""
-    if all(step.prefill is None and step.decode is None for step in steps):
-        return called, "not_checked", "no step of the trace says how many tokens it handled"
-    for rank in _by_rank(steps):
-        answers = [step.decode for step in rank if step.decode and step.decode.tokens]
-        if name != "prefill" and any((one.requests, one.tokens) != (sent.batch, sent.batch) for one in answers):
-            odd = next(one for one in answers if (one.requests, one.tokens) != (sent.batch, sent.batch))
-            said = f"a step decoded {odd.tokens} tokens of {odd.requests} requests where {sent.batch} were sent"
-            return called, "failed", f"{said}: others use the server, or a verify step of speculation"
-        got = sum(step.prefill.tokens or 0 for step in rank if step.prefill)
-        if name != "decode" and got != sum(sent.prompt_tokens):
-            said = f"the steps hold {got:,} prompt tokens, {sum(sent.prompt_tokens):,} were sent"
-            why = "a prefix cache gave some of them" if got < sum(sent.prompt_tokens) else "others use the server"
-            return called, "failed", f"{said}: {why}"
-        if name == "prefill" and not passes(rank, sent.prompt_tokens):
-            return called, "failed", "the steps do not add up to the prompts one by one: others use the server"
-    return called, "passed", _sent_words(name, sent)
-
-
-def _sent_words(name: CapturedName, sent: Sent) -> str:
-    prompts = f"{sum(sent.prompt_tokens):,} tokens of {len(sent.prompt_tokens)} prompts"
-    decoded = f"{sent.batch} {'token' if sent.batch == 1 else 'tokens'} in each decode"
-    return {"prefill": prompts, "decode": f"{decoded} step", "mixed": f"{prompts}, {decoded}"}[name]
-
-
-def _uncached(sent: Sent) -> Made:
-    if not sent.prompt_tokens:
-        return "uncached", None, ""
-    known = [tokens for tokens in sent.cached_tokens if tokens is not None]
-    if not known:
-        return "uncached", "not_checked", "the server does not say how many prompt tokens came from its cache"
-    if any(known):
-        return "uncached", "failed", f"{max(known):,} tokens of a prompt came from the server's prefix cache"
-    return "uncached", "passed", f"no token of {len(known)} prompts came from a prefix cache"

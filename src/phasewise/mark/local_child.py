@@ -69,12 +69,13 @@ def _recorded(model: Any, greedy: Greedy, timer: Clock, record: Record) -> Recor
     with profile(activities=activities):
         pass  # the first profile of a process sets everything up
     profiler = profile(activities=activities, record_shapes=True)
-    asks = [Ask(ids=ids, tokens=record.tokens) for ids in record.prompts]
     if record.phase == "prefill":
+        asks = [Ask(prompts=(prompt,), tokens=record.tokens) for prompt in record.prompts]
         with profiler:
             answers = [_answered(model, greedy, timer, ask) for ask in asks]
     else:
-        answers = [_answered(model, greedy, timer, ask, profiler.start) for ask in asks[:1]]
+        rows = Ask(prompts=record.prompts, tokens=record.tokens)
+        answers = [_answered(model, greedy, timer, rows, profiler.start)]
         profiler.stop()
     profiler.export_chrome_trace(record.path)
     return Recorded(answers=tuple(answers))
@@ -85,7 +86,7 @@ def _answered(
 ) -> Answered:
     import torch
 
-    ids = torch.tensor([ask.ids], device=next(model.parameters()).device)
+    ids = torch.tensor(ask.prompts, device=next(model.parameters()).device)
     began = time.perf_counter()
     moments = greedy.answer(ids, ask.tokens, timer, decoding)
     since = timer.seconds([(moments[0], moment) for moment in moments[1:]])

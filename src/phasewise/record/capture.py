@@ -10,8 +10,10 @@ from typing import Literal
 
 import msgspec
 
+from phasewise.record.judgement import Utilisation
 from phasewise.record.observation import Check
 from phasewise.record.quantity import Quantity
+from phasewise.record.sweep import Cell
 from phasewise.record.trace import TracePhase, TraceStep
 
 CapturedName = Literal["prefill", "decode", "mixed"]
@@ -55,10 +57,13 @@ class Captured(msgspec.Struct, frozen=True, kw_only=True):
         prompt_tokens: of each prompt in it, by the server's count.
         batch: requests that decoded together; 0 for none.
         steps: how many the trace marks, by phase; empty when it was not read.
-        client: seconds per step as a client times it, without a profiler.
+        context: mean tokens of context of a request in the steps recorded; None without decode.
+        client: seconds per step as a client times it, without a profiler: of prefill alone, of decode at ``batch``.
         slowed: the same while the profiler ran.
         traced: seconds per step by the trace's clock.
         kernels: sum of the kernels (on a CPU: of the operators) of a step.
+        floor: predicted least seconds of such a step; None without model and machine.
+        utilisations: MFU and MBU of ``client``, then of the time in which kernels of the trace ran.
         parts: what ``client`` is made of; they add up to it. Empty when a time is missing.
         agrees: whether ``traced`` is within 5% of ``client``; None when one is missing.
         why_null: why times are missing; empty when none is.
@@ -73,10 +78,13 @@ class Captured(msgspec.Struct, frozen=True, kw_only=True):
     prompt_tokens: tuple[int, ...] = ()
     batch: int = 0
     steps: dict[TracePhase, int] = {}
+    context: float | None = None
     client: Quantity | None = None
     slowed: Quantity | None = None
     traced: Quantity | None = None
     kernels: Quantity | None = None
+    floor: Quantity | None = None
+    utilisations: tuple[Utilisation, ...] = ()
     parts: tuple[CapturedPart, ...] = ()
     agrees: bool | None = None
     why_null: str = ""
@@ -92,6 +100,7 @@ class Capture(msgspec.Struct, frozen=True, kw_only=True):
         profiler: whose, in words: ``vLLM's torch profiler``.
         folder: where it wrote, on the server's disk; empty when nobody says.
         phases: in the order in which they were recorded.
+        held: the batch as a client timed it, without a profiler; None when it was not.
         on_cpu: the traces hold operators of a CPU in the place of kernels.
         notes: what a reader must know: stacks on, files left where they are, what to copy from where.
         proceed: the commands to go on with, when the traces are not here.
@@ -100,6 +109,7 @@ class Capture(msgspec.Struct, frozen=True, kw_only=True):
     profiler: str
     folder: str
     phases: tuple[Captured, ...]
+    held: Cell | None = None
     on_cpu: bool = False
     notes: tuple[str, ...] = ()
     proceed: tuple[str, ...] = ()

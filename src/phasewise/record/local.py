@@ -55,16 +55,17 @@ class Introduction(msgspec.Struct, frozen=True, kw_only=True, tag="introduction"
 
 
 class Ask(msgspec.Struct, frozen=True, kw_only=True, tag="ask"):
-    """Prefill ``ids`` and answer with ``tokens`` tokens."""
+    """Answer each of ``prompts``, all of one length, with ``tokens`` tokens: the rows of one batch."""
 
-    ids: tuple[int, ...]
+    prompts: tuple[tuple[int, ...], ...]
     tokens: int
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True, tag="record"):
-    """Answer each of ``prompts`` with ``tokens`` tokens, one after the other, and write a trace to ``path``.
+    """Answer each of ``prompts`` with ``tokens`` tokens and write a trace to ``path``.
 
-    Of ``decode`` the profiler runs from the end of the prefill to the last token, and there is one prompt.
+    Of ``prefill`` they come one after the other; of ``decode`` they are the rows of one batch, and the profiler runs
+    from the end of its prefill to its last tokens.
     """
 
     phase: Literal["prefill", "decode"]
@@ -77,7 +78,7 @@ Asked = Ask | Record
 
 
 class Answered(msgspec.Struct, frozen=True, kw_only=True, tag="answered"):
-    """When the forward of the prompt began, when each token was there, and when all was done."""
+    """When the forward of the prompts began, when each token was there (of all rows at once), and when all was done."""
 
     began: float
     tokens: tuple[float, ...]
@@ -85,7 +86,7 @@ class Answered(msgspec.Struct, frozen=True, kw_only=True, tag="answered"):
 
 
 class Recorded(msgspec.Struct, frozen=True, kw_only=True, tag="recorded"):
-    """The answers to a ``Record``, whose trace is written."""
+    """The answers to a ``Record``, whose trace is written; of rows of one batch there is one."""
 
     answers: tuple[Answered, ...]
 

@@ -1,7 +1,8 @@
 """The rows of a run: one per request, one per streamed event, as they lie beside it in Parquet.
 
 Times are seconds from the start of the row's trial (number 0, unless `load --find-rate` made several), negative before
-it; what did not come is null.
+it; where `power sweep` measured under several caps, or `capture` timed prompts (0) and a batch (1), the trials of a run
+follow one another and all times count from the start of the first. What did not come is null.
 """
 
 from __future__ import annotations

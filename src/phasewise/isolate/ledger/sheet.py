@@ -2,10 +2,30 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import msgspec
 
 from phasewise.engines.exchange import Arrivals, Exchange
 from phasewise.isolate.ledger.schema import Asked, Frame, chunks, row
+
+
+class Start(NamedTuple):
+    """Where the rows of one measurement begin, in a run that makes several, one after the other.
+
+    Attributes:
+        trial: its number.
+        requests: how many were numbered before.
+        zero: ``perf_counter()`` second from which the times of all of them count; None: from its own beginning.
+    """
+
+    trial: int = 0
+    requests: int = 0
+    zero: float | None = None
+
+
+FIRST = Start()
+"""Of a run that makes one."""
 
 
 class Sheet:

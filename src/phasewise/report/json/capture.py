@@ -5,6 +5,7 @@ from __future__ import annotations
 from phasewise.record.capture import Captured
 from phasewise.record.run import Run
 from phasewise.report.json.leaves import Missing, document
+from phasewise.report.json.sweep import held
 from phasewise.report.json.traced import traced
 from phasewise.report.json.traced_fields import fields
 from phasewise.report.view import capture as view
@@ -32,6 +33,7 @@ def captured(run: Run) -> dict[str, object]:
                 "folder": found.folder,
                 "notes": found.notes,
                 "proceed": found.proceed,
+                "held": held(found.held) if found.held else None,
                 "phases": {one.name: _phase(one) for one in found.phases},
             },
             "timed_checks": run.observation.checks if run.observation else [],
@@ -50,11 +52,14 @@ def _phase(one: Captured) -> dict[str, object]:
         "requests": one.requests,
         "prompt_tokens": one.prompt_tokens,
         "batch": one.batch,
+        "context": one.context,
         "steps": one.steps,
         "client_s": one.client or null,
         "client_profiled_s": one.slowed or null,
         "trace_s": one.traced or null,
         "kernels_s": one.kernels or null,
+        "floor_s": one.floor or Missing("model or machine is not known: name them with --model and --on"),
+        "utilisations": one.utilisations,
         "agrees": null if one.agrees is None else one.agrees,
         "text": one.text,
         "parts": [{"name": part.name, "seconds": part.seconds, "means": part.means} for part in one.parts],

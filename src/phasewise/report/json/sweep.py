@@ -73,7 +73,7 @@ def _decode(found: Swept, surface: Surface) -> dict[str, object]:
     gains = {(gain.batch, gain.prompt_tokens): gain for gain in surface.gains}
     room = surface.room
     return {
-        "cells": [{**_cell(cell), **_gain(gains.get((cell.batch, cell.prompt_tokens)))} for cell in surface.cells],
+        "cells": [{**held(cell), **_gain(gains.get((cell.batch, cell.prompt_tokens)))} for cell in surface.cells],
         "fit": _plane(surface.plane) if surface.plane else Missing("too few batches and contexts were held"),
         "limit": _sent(surface.limit) if surface.limit else Missing("no limit was met or stated"),
         "limit_by": surface.limit_by,
@@ -86,7 +86,8 @@ def _decode(found: Swept, surface: Surface) -> dict[str, object]:
     }
 
 
-def _cell(cell: Cell) -> dict[str, object]:
+def held(cell: Cell) -> dict[str, object]:
+    """One batch after prompts of one length."""
     why = Missing(cell.trouble or "it was not held long enough")
     return {
         "batch": _sent(cell.batch),

@@ -26,6 +26,8 @@ PARTS = {
 
 MIX = "The mix, step by step"
 
+_YARDSTICK = {"prefill": "mfu", "decode": "mbu"}
+
 _LABEL = 48
 """Characters of a step's label that are shown; --json has all."""
 
@@ -83,9 +85,27 @@ def beside(found: Capture) -> Table:
         (say("trace, a step"), *(give(one.traced) for one in timed)),
         (say(f"trace, sum of its {kernels}"), *(give(one.kernels) for one in timed)),
         (say("trace against client"), *(say(_against(one)) for one in timed)),
+        *_reached(timed),
     ]
     heads = columns("", *(one.name for one in timed))
     return Table(title="Client beside trace", columns=heads, rows=tuple(rows) if timed else ())
+
+
+def _reached(timed: list[Captured]) -> Iterator[tuple[Cell, ...]]:
+    """The floor of a step, MFU of prefill and MBU of decode; nothing without model and machine."""
+    if any(one.floor for one in timed):
+        yield say("floor, a step"), *(give(one.floor) for one in timed)
+    for name, by in (("by the client", "measured"), ("of its kernels", "reported")):
+        values = [
+            next(
+                (u.value for u in one.utilisations if u.yardstick == _YARDSTICK[one.name] and u.value.provenance == by),
+                None,
+            )
+            for one in timed
+        ]
+        if any(values):
+            called = ", ".join(_YARDSTICK[one.name].upper() for one in timed)
+            yield say(f"{called} {name}"), *map(give, values)
 
 
 def parts(found: Capture) -> Iterator[Table]:
