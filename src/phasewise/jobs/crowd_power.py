@@ -109,9 +109,7 @@ def _flight(row: Mapping[str, object], zero: float) -> Flight | None:
     )
 
 
-def _came(
-    folder: Path, trial: int, zero: float, flights: Mapping[int, Flight], rest: Sequence[Frame] = ()
-) -> Came:
+def _came(folder: Path, trial: int, zero: float, flights: Mapping[int, Flight], rest: Sequence[Frame] = ()) -> Came:
     """When the tokens of ``flights`` came: their events, as many tokens in all as the server counted."""
     if any(one.answered is None for one in flights.values()):
         return NOTHING_COUNTED
