@@ -70,15 +70,9 @@ def capture(
     insecure: flags.Insecure = False,
     threads: flags.Threads = None,
     context: flags.Context = 4096,
-    device: Annotated[
-        Literal["auto", "cpu", "cuda"], typer.Option("--device", help="Where hf:DIR runs; auto: a GPU if there is one.")
-    ] = "auto",
-    dtype: Annotated[
-        Literal["auto", "bf16", "fp16", "fp32"], typer.Option("--dtype", help="What hf:DIR runs in; auto: as it says.")
-    ] = "auto",
-    random_weights: Annotated[
-        bool, typer.Option("--random-weights", help="Run hf:DIR by its config.json alone, on random weights.")
-    ] = False,
+    device: flags.Device = "auto",
+    dtype: flags.Dtype = "auto",
+    random_weights: flags.RandomWeights = False,
     out: flags.Out = None,
     full: flags.Full = False,
     as_json: flags.Json = False,

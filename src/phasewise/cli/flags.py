@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -50,6 +50,15 @@ Timeout = Annotated[
 ]
 Threads = Annotated[int | None, typer.Option("--threads", min=1, help="Threads of our own engine.")]
 Context = Annotated[int, typer.Option("--context", min=64, help="Context of each request of our own engine, tokens.")]
+Device = Annotated[
+    Literal["auto", "cpu", "cuda"], typer.Option("--device", help="Where hf:DIR runs; auto: a GPU if there is one.")
+]
+Dtype = Annotated[
+    Literal["auto", "bf16", "fp16", "fp32"], typer.Option("--dtype", help="What hf:DIR runs in; auto: as it says.")
+]
+RandomWeights = Annotated[
+    bool, typer.Option("--random-weights", help="Run hf:DIR by its config.json alone, on random weights.")
+]
 Workers = Annotated[
     str | None,
     typer.Option(

@@ -48,15 +48,9 @@ def profile(
     timeout: flags.Timeout = 60.0,
     threads: flags.Threads = None,
     context: flags.Context = 4096,
-    device: Annotated[
-        Literal["auto", "cpu", "cuda"], typer.Option("--device", help="Where hf:DIR runs; auto: a GPU if there is one.")
-    ] = "auto",
-    dtype: Annotated[
-        Literal["auto", "bf16", "fp16", "fp32"], typer.Option("--dtype", help="What hf:DIR runs in; auto: as it says.")
-    ] = "auto",
-    random_weights: Annotated[
-        bool, typer.Option("--random-weights", help="Run hf:DIR by its config.json alone, on random weights.")
-    ] = False,
+    device: flags.Device = "auto",
+    dtype: flags.Dtype = "auto",
+    random_weights: flags.RandomWeights = False,
     power: flags.Power = True,
     exporter: flags.Exporter = "",
     out: flags.Out = None,
