@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from itertools import accumulate
 
 import numpy as np
 from numpy.typing import NDArray
 
-from phasewise.engines import dialect, sse, stamps
+from phasewise.engines import dialect, sse, stamps, steady
 from phasewise.engines.address import Address
 from phasewise.engines.exchange import Arrivals, Exchange, Ints, Order
 from phasewise.engines.glance import Glance, glance, of
@@ -187,6 +188,24 @@ class Flight:
         return kind in self._message.headers.get("content-type", "")
 
     def _take(self, reads: list[bytes], at: Ints) -> None:
+        """What came, by the parsers, or at once where it is all of one form and nothing is over."""
+        between = self._message.between and self._sse.between and self._streams and not self._done_at
+        cut = steady.cut(b"".join(reads)) if between else None
+        if cut is None:
+            self._pick(reads, at)
+            return
+        events, ends = cut
+        self._received += ends[-1]
+        self._last_at = int(at[-1])
+        reached = list(accumulate(map(len, reads)))
+        # The last two bytes of a chunk are no part of its event.
+        place = np.arange(len(ends)) if ends == reached else np.searchsorted(reached, np.array(ends) - 2)
+        self._heard(events, at[place], (self._reads + 1 + place).astype(np.int32))
+        self._reads += len(reads)
+        self._bounded()
+
+    def _pick(self, reads: list[bytes], at: Ints) -> None:
+        """What came, read by read."""
         message, broken = self._message, None
         before = message.size
         sizes: list[int] = []
