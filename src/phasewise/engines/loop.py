@@ -190,7 +190,7 @@ class Loop:
         This is the hot path: a dictionary, a system call and two appends per read.
         """
         hot, size, room, out = self._hot, _RECV, stamps.ROOM, poller.OUT
-        short, long, tail = _SHORT, _LONG, _TAIL
+        short, long, tail, carriage_return = _SHORT, _LONG, _TAIL, _TAIL[-4]
         clock, poll = time.perf_counter_ns, self._poller.poll
         end = min(int(until * 1e9), self._swept + _SWEEP_NS)
         if self._due and self.in_flight < self._most and self._due[0][0] * 1e9 < end:
@@ -203,11 +203,11 @@ class Loop:
             ready = poll((end - now) * 1e-9)
             now = clock()
             for fileno, event in ready:
-                stream = hot.get(fileno)
-                if stream is None:
+                try:
+                    receive, reads, keep, mark, patience = hot[fileno]
+                except KeyError:
                     self._stir(fileno)
                     continue
-                receive, reads, keep, mark, patience = stream
                 try:
                     data, ancillary, _, _ = receive(size, room)
                 except BlockingIOError:
@@ -222,7 +222,11 @@ class Loop:
                     continue
                 keep(data)
                 mark(ancillary[0][2] if ancillary else now)
-                if not short <= length <= long or len(reads) > patience or data.endswith(tail):
+                if (
+                    not short <= length <= long
+                    or len(reads) > patience
+                    or (data[-4] == carriage_return and data.endswith(tail))
+                ):
                     self._parse(self._flying[fileno])
             turn += 1
             if turn & _LOOK == 0 and ready:

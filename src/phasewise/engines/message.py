@@ -21,7 +21,7 @@ class Message:
         size: bytes of body that it found.
         keep: the connection may carry another request.
         astray: a second answer followed the first: nothing on such a connection can be trusted.
-        between: a chunk of the body is complete and nothing of the next has come.
+        between: the last read ended a chunk of the body, and no chunk, trailer or end has begun after it.
     """
 
     def __init__(self, where: str) -> None:
@@ -51,7 +51,7 @@ class Message:
             if not self.complete:
                 raise BrokenStream(f"{self._where} broke the HTTP framing of its answer: look at its log.") from None
         # The line with a chunk's size, once it has ended, is told; what has come of one that has not ends in no CRLF.
-        self.between = self._whole and data[-2:] == b"\r\n"
+        self.between = self._whole and not self.complete and data[-2:] == b"\r\n"
         if self._head_size > MAX_HEAD or (not self.has_head and self._received > MAX_HEAD):
             if self.has_head and not headless:
                 raise BrokenStream(f"{self._where} sends an answer without end: this is no answer of a model.")
