@@ -32,7 +32,7 @@ MAX_SILENT = 2 * sse.MAX_EVENT
 """Bytes without an event; comments, for instance."""
 
 _KEPT_READS = 128
-"""Reads of a stream that may be kept before they are parsed, at least; twice as many at most."""
+"""Reads of a stream after which they are parsed when there is time; twice as many are parsed at once."""
 
 _QUIET_NS, _OLD_NS = 100_000_000, 450_000_000
 """Kept reads are parsed when none followed for so long, or when the first of them is so old: what a sink takes may be
@@ -93,8 +93,7 @@ class Flight:
         chunked = "chunked" in self._message.headers.get("transfer-encoding", "")
         if self._done_at or not (chunked and self._streams):
             return 0
-        # Streams that emit in lock step must not all be parsed in the same moment.
-        return _KEPT_READS + self.order.key % _KEPT_READS
+        return _KEPT_READS
 
     def overdue(self, now_ns: int, offset_ns: int) -> bool:
         """Whether what is kept should be parsed: nothing followed it for a while, or it is old."""

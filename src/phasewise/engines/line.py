@@ -66,6 +66,7 @@ class Line:
         securing: TCP is ready, TLS is not.
         waits: what the loop waits for at its socket.
         reused: it carried a request before.
+        long: a small buffer does not do for what it brings.
         began: ns; when it was opened, or given a request anew.
     """
 
@@ -95,8 +96,9 @@ class Line:
             self._socket.close()
             raise
         self.fileno = self._socket.fileno()
+        self.long = self._tls is not None
         self.receive = self._socket.recvmsg if self._tls is None else self._unseal
-        """As ``socket.recvmsg``; BlockingIOError also when TLS has not enough to give anything."""
+        """As ``socket.recvmsg``; TLS gives what it has, of any size, and BlockingIOError also when that is nothing."""
 
     @property
     def blocked(self) -> bool:
@@ -188,9 +190,9 @@ class Line:
                 raise ConnectionResetError(errno.ECONNRESET, "closed while TLS was agreed on")
         return False
 
-    def _unseal(self, size: int, room: int) -> tuple[bytes, Any, int, Any]:
+    def _unseal(self, _size: int, room: int) -> tuple[bytes, Any, int, Any]:
         assert self._tls is not None
-        data, ancillary, flags, where = self._socket.recvmsg(size, room)
+        data, ancillary, flags, where = self._socket.recvmsg(_RECV, room)
         if data:
             data = self._tls.unseal(data)
             if not data:
