@@ -105,6 +105,11 @@ class Line:
         """Whether it waits until it can be written to."""
         return bool(self._out) or (self.connecting and not self.securing)
 
+    @property
+    def wants(self) -> int:
+        """What the loop should wait for at its socket now."""
+        return poller.IN | poller.OUT if self.blocked else poller.IN
+
     def begin(self, flight: Flight, headers: Mapping[str, str]) -> None:
         """Take a request; `push` sends it."""
         order = flight.order
@@ -131,6 +136,16 @@ class Line:
             if not self.reused:
                 self.flight.connect_ns = self.flight.sent_at - self.began
         return self._sent()
+
+    def read_on(self) -> None:
+        """Add to its flight's last read what the buffer had no room for; it came with it."""
+        self.long = True
+        assert self.flight is not None
+        with contextlib.suppress(OSError):
+            data, ancillary, _, _ = self.receive(_RECV, stamps.ROOM)
+            if data:
+                self.flight.reads[-1] += data
+                self.flight.marks[-1] = ancillary[0][2] if ancillary else time.perf_counter_ns()
 
     def give_up_sending(self) -> None:
         """Send no more of the request."""

@@ -6,7 +6,6 @@ stamp lie one poll and one recvmsg, whatever the number of streams, and the kern
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import heapq
 import time
@@ -28,9 +27,9 @@ from phasewise.engines.wire import CONNECT_S, tls_context, unreachable, unsecure
 _SHORT = 8
 """Bytes: a shorter read may be the end of a body, and is parsed at once."""
 
-_SMALL, _LARGE, _REST = 479, 4 * 2**10, 64 * 2**10
-"""Bytes of buffers. A small one holds most events, and is the largest that Python allocates without malloc; what fills
-it once is read with a large one. What fills its buffer is read on with the rest, and not kept but parsed."""
+_SMALL, _LARGE = 479, 4 * 2**10
+"""Bytes of buffers. A small one holds most events, and is the largest that Python allocates without malloc; a stream
+that fills it once gets a large one. What fills its buffer is read on, and not kept but parsed."""
 
 _SWEEP_NS = 200_000_000
 """Every so often all flights are looked at: ends that the quick test missed, stalls, and the clocks' offset."""
@@ -100,6 +99,8 @@ class Loop:
         self._idle: deque[Line] = deque()
         self._finished: list[Exchange] = []
         self._poller = poller.Poller()
+        # TLS reads what it reads, and keeps to itself whether that was all.
+        self._once = self._poller.once if self._context is None else 0
         self._count = self._turn = 0
         self._offset = stamps.offset()
         self._swept = time.perf_counter_ns()
@@ -186,7 +187,7 @@ class Loop:
             except OSError as error:
                 self._not_connected(flight, self._places[0], error)
                 return
-            self._poller.register(line.fileno, line.waits)
+            self._poller.register(line.fileno, line.waits | self._once)
         line.begin(flight, self._headers)
         self._flying[line.fileno] = line
         if not line.connecting:
@@ -197,7 +198,7 @@ class Loop:
 
         This is the hot path: a dictionary, a system call and two appends per read.
         """
-        hot, ripe, room, out = self._hot, self._ripe, stamps.ROOM, poller.OUT
+        hot, ripe, room, plain, out = self._hot, self._ripe, stamps.ROOM, poller.IN, poller.OUT
         short, tail, carriage_return = _SHORT, _TAIL, _TAIL[-4]
         clock, poll = time.perf_counter_ns, self._poller.poll
         end = min(int(until * 1e9), self._swept + _SWEEP_NS)
@@ -220,6 +221,8 @@ class Loop:
                 except KeyError:
                     self._stir(fileno)
                     continue
+                if event != plain:
+                    self._ask_again(self._flying[fileno])
                 try:
                     data, ancillary, _, _ = receive(size, room)
                 except BlockingIOError:
@@ -236,7 +239,8 @@ class Loop:
                 mark(ancillary[0][2] if ancillary else now)
                 if not short <= length < size or (data[-4] == carriage_return and data.endswith(tail)):
                     if length == size:
-                        self._read_on(self._flying[fileno])
+                        self._flying[fileno].read_on()
+                        self._ask_again(self._flying[fileno])
                     self._parse(self._flying[fileno])
                 elif len(reads) > patience:
                     self._ripen(self._flying[fileno])
@@ -276,13 +280,16 @@ class Loop:
                 return
             # A server that refuses early answers and closes before it has read everything: read on.
             line.give_up_sending()
-        waits = poller.IN | poller.OUT if line.blocked else poller.IN
-        if waits != line.waits:
-            line.waits = waits
-            self._poller.modify(line.fileno, waits)
+        if line.wants != line.waits:
+            line.waits = line.wants
+            self._ask_again(line)
         if not line.connecting:
             self._proved = self._proved or connecting
             self._heat(line)
+
+    def _ask_again(self, line: Line) -> None:
+        """Be told of what there is at ``line`` now, though it was told of before."""
+        self._poller.modify(line.fileno, line.waits | self._once)
 
     def _heat(self, line: Line) -> None:
         """Read ``line`` by the hot path."""
@@ -292,17 +299,6 @@ class Loop:
         patience = flight.patience * (1 + (line in self._ripe))
         size = _SMALL if patience and not line.long else _LARGE
         self._hot[line.fileno] = (line.receive, size, reads, reads.append, marks.append, patience)
-
-    def _read_on(self, line: Line) -> None:
-        """Read what the buffer had no room for: it came with it, and is the same read."""
-        flight = line.flight
-        assert flight is not None
-        line.long = True
-        with contextlib.suppress(OSError):
-            data, ancillary, _, _ = line.receive(_REST, stamps.ROOM)
-            if data:
-                flight.reads[-1] += data
-                flight.marks[-1] = ancillary[0][2] if ancillary else time.perf_counter_ns()
 
     def _ripen(self, line: Line) -> None:
         """Much is kept of ``line``: parse it when there is nothing to read, but before it is twice as much."""
@@ -373,6 +369,8 @@ class Loop:
                 waited = f"{self._address.shown} sent nothing for {self._stall_s:g} s"
                 flight.fail(f"{waited}: see whether it hangs, or allow more with --timeout.", now)
                 self._finish(line)
+            else:  # a read may end before what came does: at urgent bytes, for one
+                self._ask_again(line)
         self._offset = offset
 
     def _finish(self, line: Line) -> None:
