@@ -156,6 +156,7 @@ class Loop:
             line.close()
         self._flying.clear()
         self._hot.clear()
+        self._ripe.clear()
         self._idle.clear()
         self._poller.close()
 
