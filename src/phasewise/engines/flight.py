@@ -1,8 +1,8 @@
 """A request in the air: what the loop hands over per read, and what is made of it later, many reads at a time.
 
 The loop only stamps and keeps; HTTP, SSE and JSON are parsed when there is a batch of them and nothing to read, when
-the answer may have ended, or when the kept bytes grow. So a token's time never depends on our parsing, and parsing costs
-a fraction.
+the answer may have ended, or when the kept bytes grow. So a token's time never depends on our parsing, and parsing
+costs a fraction.
 """
 
 from __future__ import annotations
