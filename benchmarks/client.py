@@ -4,15 +4,17 @@
 
 A sender process writes one SSE event per token: to the streams in turns, an event every 60 µs, so that each wakes the
 client; in lock step, as engines do, to all streams every 2 ms; or coalesced, 500 events per write. The bare loop only
-receives and stamps: in lock step and coalesced it shows what the kernel costs, as no client can do with that.
+receives and stamps: coalesced it shows what the kernel costs, as no client can do with that.
 
-It fails when ours handles in turns less than 65% of the bare loop's events, or coalesced under 500,000 a second.
+It fails when ours handles in turns or in lock step less than 65% of the bare loop's events, or coalesced under 500,000
+a second.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import gc
 import multiprocessing
 import select
 import socket
@@ -144,6 +146,7 @@ def main() -> int:
         rates: dict[str, list[float]] = {name: [] for name in found}
         for _ in range(args.rounds):
             for name, run in found.items():
+                gc.collect()  # no client pays for what the one before it left, nor for the modules of all of them
                 before = time.process_time()
                 run(url, streams, tokens)
                 rates[name].append(streams * tokens / (time.process_time() - before))
@@ -153,7 +156,7 @@ def main() -> int:
             ratio = statistics.median(one / floor for one, floor in zip(seen, rates["bare epoll loop"], strict=True))
             print(f"| {mode} | {name} | {rate:,.0f} | {ratio:.0%} |", flush=True)
             if name == "phasewise":
-                failed = failed or (mode == "in turns" and ratio < LEAST_RATIO)
+                failed = failed or (mode != "coalesced" and ratio < LEAST_RATIO)
                 failed = failed or (mode == "coalesced" and rate < LEAST_COALESCED)
     return int(failed)
 

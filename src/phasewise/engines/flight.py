@@ -1,18 +1,20 @@
 """A request in the air: what the loop hands over per read, and what is made of it later, many reads at a time.
 
-The loop only stamps and keeps; HTTP, SSE and JSON are parsed when there is a batch of them, when the answer may have
-ended, or when the kept bytes grow. So a token's time never depends on our parsing, and parsing costs a fraction.
+The loop only stamps and keeps; HTTP, SSE and JSON are parsed when there is a batch of them and nothing to read, when
+the answer may have ended, or when the kept bytes grow. So a token's time never depends on our parsing, and parsing
+costs a fraction.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from itertools import accumulate
 
 import numpy as np
 from numpy.typing import NDArray
 
-from phasewise.engines import dialect, sse, stamps
+from phasewise.engines import dialect, sse, stamps, steady
 from phasewise.engines.address import Address
 from phasewise.engines.exchange import Arrivals, Exchange, Ints, Order
 from phasewise.engines.glance import Glance, glance, of
@@ -31,7 +33,7 @@ MAX_SILENT = 2 * sse.MAX_EVENT
 """Bytes without an event; comments, for instance."""
 
 _KEPT_READS = 128
-"""Reads of a stream that may be kept before they are parsed, at least; twice as many at most."""
+"""Reads of a stream after which they are parsed when there is time; twice as many are parsed at once."""
 
 _QUIET_NS, _OLD_NS = 100_000_000, 450_000_000
 """Kept reads are parsed when none followed for so long, or when the first of them is so old: what a sink takes may be
@@ -92,8 +94,7 @@ class Flight:
         chunked = "chunked" in self._message.headers.get("transfer-encoding", "")
         if self._done_at or not (chunked and self._streams):
             return 0
-        # Streams that emit in lock step must not all be parsed in the same moment.
-        return _KEPT_READS + self.order.key % _KEPT_READS
+        return _KEPT_READS
 
     def overdue(self, now_ns: int, offset_ns: int) -> bool:
         """Whether what is kept should be parsed: nothing followed it for a while, or it is old."""
@@ -187,6 +188,24 @@ class Flight:
         return kind in self._message.headers.get("content-type", "")
 
     def _take(self, reads: list[bytes], at: Ints) -> None:
+        """What came, by the parsers, or at once where it is all of one form and nothing is over."""
+        between = self._message.between and self._sse.between and self._streams and not self._done_at
+        cut = steady.cut(b"".join(reads)) if between else None
+        if cut is None:
+            self._pick(reads, at)
+            return
+        events, ends = cut
+        self._received += ends[-1]
+        self._last_at = int(at[-1])
+        reached = list(accumulate(map(len, reads)))
+        # The last two bytes of a chunk are no part of its event.
+        place = np.arange(len(ends)) if ends == reached else np.searchsorted(reached, np.array(ends) - 2)
+        self._heard(events, at[place], (self._reads + 1 + place).astype(np.int32))
+        self._reads += len(reads)
+        self._bounded()
+
+    def _pick(self, reads: list[bytes], at: Ints) -> None:
+        """What came, read by read."""
         message, broken = self._message, None
         before = message.size
         sizes: list[int] = []

@@ -66,15 +66,17 @@ def glance(events: Sequence[bytes], secret: str = "") -> Glance:
             if event.timings is not None or event.metrics is not None or event.stats is not None:
                 last = events[place]
         running.append(count)
-        if not event.choices:
+        choices = event.choices
+        if not choices:
             if count == UNSAID:
                 dialect.read(events[place], secret)  # raises if it is an error that the server put into the stream
             kinds.append(0)
             ids.append(UNSAID)
             continue
-        choice = event.choices[0]
+        choice = choices[0]
         kinds.append(SHOWN if choice.text else choice.kind)
-        ids.append(UNSAID if choice.token_ids is None else len(choice.token_ids))
+        token_ids = choice.token_ids
+        ids.append(UNSAID if token_ids is None else len(token_ids))
         if choice.finish_reason is not None:
             finish = choice.finish_reason
             dialect.read(events[place], secret)  # some gateways put an error beside a last choice

@@ -66,6 +66,7 @@ class Line:
         securing: TCP is ready, TLS is not.
         waits: what the loop waits for at its socket.
         reused: it carried a request before.
+        long: a small buffer does not do for what it brings.
         began: ns; when it was opened, or given a request anew.
     """
 
@@ -95,13 +96,19 @@ class Line:
             self._socket.close()
             raise
         self.fileno = self._socket.fileno()
+        self.long = self._tls is not None
         self.receive = self._socket.recvmsg if self._tls is None else self._unseal
-        """As ``socket.recvmsg``; BlockingIOError also when TLS has not enough to give anything."""
+        """As ``socket.recvmsg``; TLS gives what it has, of any size, and BlockingIOError also when that is nothing."""
 
     @property
     def blocked(self) -> bool:
         """Whether it waits until it can be written to."""
         return bool(self._out) or (self.connecting and not self.securing)
+
+    @property
+    def wants(self) -> int:
+        """What the loop should wait for at its socket now."""
+        return poller.IN | poller.OUT if self.blocked else poller.IN
 
     def begin(self, flight: Flight, headers: Mapping[str, str]) -> None:
         """Take a request; `push` sends it."""
@@ -129,6 +136,16 @@ class Line:
             if not self.reused:
                 self.flight.connect_ns = self.flight.sent_at - self.began
         return self._sent()
+
+    def read_on(self) -> None:
+        """Add to its flight's last read what the buffer had no room for; it came with it."""
+        self.long = True
+        assert self.flight is not None
+        with contextlib.suppress(OSError):
+            data, ancillary, _, _ = self.receive(_RECV, stamps.ROOM)
+            if data:
+                self.flight.reads[-1] += data
+                self.flight.marks[-1] = ancillary[0][2] if ancillary else time.perf_counter_ns()
 
     def give_up_sending(self) -> None:
         """Send no more of the request."""
@@ -188,9 +205,9 @@ class Line:
                 raise ConnectionResetError(errno.ECONNRESET, "closed while TLS was agreed on")
         return False
 
-    def _unseal(self, size: int, room: int) -> tuple[bytes, Any, int, Any]:
+    def _unseal(self, _size: int, room: int) -> tuple[bytes, Any, int, Any]:
         assert self._tls is not None
-        data, ancillary, flags, where = self._socket.recvmsg(size, room)
+        data, ancillary, flags, where = self._socket.recvmsg(_RECV, room)
         if data:
             data = self._tls.unseal(data)
             if not data:

@@ -14,9 +14,11 @@ class Lines:
 
     Attributes:
         broken: always None: a line that tells of an error is told apart when it is read.
+        between: always False: see `steady`, which knows server-sent events.
     """
 
     broken: bytes | None = None
+    between = False
 
     def __init__(self) -> None:
         self._rest = bytearray()

@@ -24,12 +24,18 @@ from phasewise.engines.quiet import no_collection
 from phasewise.engines.selfwatch import SelfWatch
 from phasewise.engines.wire import CONNECT_S, tls_context, unreachable, unsecured
 
-_RECV = 64 * 2**10
-_SHORT, _LONG = 8, 4 * 2**10
-"""Bytes: a shorter read may be the end of a body; a longer one is not kept but parsed, so that kept ones stay small."""
+_SHORT = 8
+"""Bytes: a shorter read may be the end of a body, and is parsed at once."""
+
+_SMALL, _LARGE = 479, 4 * 2**10
+"""Bytes of buffers. A small one holds most events, and is the largest that Python allocates without malloc; a stream
+that fills it once gets a large one. What fills its buffer is read on, and not kept but parsed."""
 
 _SWEEP_NS = 200_000_000
 """Every so often all flights are looked at: ends that the quick test missed, stalls, and the clocks' offset."""
+
+_SPARE_NS = 1_000_000
+"""With less time before something is due nothing is parsed that can wait; one stream's takes a fifth of that."""
 
 _LOOK = 15
 """The client looks at its own lateness at one poll in 16."""
@@ -42,8 +48,8 @@ _NO_SOCKET = (errno.EMFILE, errno.ENFILE, errno.EADDRNOTAVAIL)
 BROKEN_OFF = "broken off by us"
 """Error of a request that `Loop.cancel` ended."""
 
-Hot = tuple[Callable[..., Any], list[bytes], Callable[[bytes], None], Callable[[bytes | int], None], int]
-"""Of a stream that is being received: how to read, what is kept, where reads and stamps go, when to parse."""
+Hot = tuple[Callable[..., Any], int, list[bytes], Callable[[bytes], None], Callable[[bytes | int], None], int]
+"""Of a stream that is being received: how to read, how much, what is kept, where reads and stamps go, when to parse."""
 
 
 class Loop:
@@ -89,9 +95,12 @@ class Loop:
         self._due: list[tuple[float, int, Order]] = []
         self._flying: dict[int, Line] = {}
         self._hot: dict[int, Hot] = {}
+        self._ripe: dict[Line, None] = {}
         self._idle: deque[Line] = deque()
         self._finished: list[Exchange] = []
         self._poller = poller.Poller()
+        # TLS reads what it reads, and keeps to itself whether that was all.
+        self._once = self._poller.once if self._context is None else 0
         self._count = self._turn = 0
         self._offset = stamps.offset()
         self._swept = time.perf_counter_ns()
@@ -153,6 +162,7 @@ class Loop:
             line.close()
         self._flying.clear()
         self._hot.clear()
+        self._ripe.clear()
         self._idle.clear()
         self._poller.close()
 
@@ -184,7 +194,7 @@ class Loop:
             except OSError as error:
                 self._not_connected(flight, self._places[0], error)
                 return
-            self._poller.register(line.fileno, line.waits)
+            self._poller.register(line.fileno, line.waits | self._once)
         line.begin(flight, self._headers)
         self._flying[line.fileno] = line
         if not line.connecting:
@@ -195,8 +205,8 @@ class Loop:
 
         This is the hot path: a dictionary, a system call and two appends per read.
         """
-        hot, size, room, out = self._hot, _RECV, stamps.ROOM, poller.OUT
-        short, long, tail = _SHORT, _LONG, _TAIL
+        hot, ripe, room, plain, out = self._hot, self._ripe, stamps.ROOM, poller.IN, poller.OUT
+        short, tail, carriage_return = _SHORT, _TAIL, _TAIL[-4]
         clock, poll = time.perf_counter_ns, self._poller.poll
         end = min(int(until * 1e9), self._swept + _SWEEP_NS)
         if self._due and self.in_flight < self._most and self._due[0][0] * 1e9 < end:
@@ -206,14 +216,20 @@ class Loop:
         ancillary: list[tuple[int, int, bytes]] = []
         # At least once: what came while nobody stepped is read before anything is called a stall.
         while True:
-            ready = poll((end - now) * 1e-9)
+            spare = ripe and end - now > _SPARE_NS
+            ready = poll(0 if spare else (end - now) * 1e-9)
             now = clock()
+            if spare and not ready:
+                self._parse(next(iter(ripe)))
+                now = clock()
             for fileno, event in ready:
-                stream = hot.get(fileno)
-                if stream is None:
+                try:
+                    receive, size, reads, keep, mark, patience = hot[fileno]
+                except KeyError:
                     self._stir(fileno)
                     continue
-                receive, reads, keep, mark, patience = stream
+                if event != plain:
+                    self._ask_again(self._flying[fileno])
                 try:
                     data, ancillary, _, _ = receive(size, room)
                 except BlockingIOError:
@@ -228,8 +244,13 @@ class Loop:
                     continue
                 keep(data)
                 mark(ancillary[0][2] if ancillary else now)
-                if not short <= length <= long or len(reads) > patience or data.endswith(tail):
+                if not short <= length < size or (data[-4] == carriage_return and data.endswith(tail)):
+                    if length == size:
+                        self._flying[fileno].read_on()
+                        self._ask_again(self._flying[fileno])
                     self._parse(self._flying[fileno])
+                elif len(reads) > patience:
+                    self._ripen(self._flying[fileno])
             turn += 1
             if turn & _LOOK == 0 and ready:
                 since = stamps.at(ancillary[0][2], self._offset) if ancillary else now
@@ -266,24 +287,40 @@ class Loop:
                 return
             # A server that refuses early answers and closes before it has read everything: read on.
             line.give_up_sending()
-        waits = poller.IN | poller.OUT if line.blocked else poller.IN
-        if waits != line.waits:
-            line.waits = waits
-            self._poller.modify(line.fileno, waits)
+        if line.wants != line.waits:
+            line.waits = line.wants
+            self._ask_again(line)
         if not line.connecting:
             self._proved = self._proved or connecting
             self._heat(line)
+
+    def _ask_again(self, line: Line) -> None:
+        """Be told of what there is at ``line`` now, though it was told of before."""
+        self._poller.modify(line.fileno, line.waits | self._once)
 
     def _heat(self, line: Line) -> None:
         """Read ``line`` by the hot path."""
         flight = line.flight
         assert flight is not None
         reads, marks = flight.reads, flight.marks
-        self._hot[line.fileno] = (line.receive, reads, reads.append, marks.append, flight.patience)
+        patience = flight.patience * (1 + (line in self._ripe))
+        size = _SMALL if patience and not line.long else _LARGE
+        self._hot[line.fileno] = (line.receive, size, reads, reads.append, marks.append, patience)
+
+    def _ripen(self, line: Line) -> None:
+        """Much is kept of ``line``: parse it when there is nothing to read, but before it is twice as much."""
+        flight = line.flight
+        assert flight is not None
+        if line in self._ripe or not flight.patience:
+            self._parse(line)
+        else:
+            self._ripe[line] = None
+            self._heat(line)
 
     def _parse(self, line: Line) -> None:
         flight = line.flight
         assert flight is not None
+        self._ripe.pop(line, None)
         self.watch.took(len(flight.reads))
         flight.parse(self._offset)
         if flight.complete:
@@ -339,6 +376,8 @@ class Loop:
                 waited = f"{self._address.shown} sent nothing for {self._stall_s:g} s"
                 flight.fail(f"{waited}: see whether it hangs, or allow more with --timeout.", now)
                 self._finish(line)
+            else:  # a read may end before what came does: at urgent bytes, for one
+                self._ask_again(line)
         self._offset = offset
 
     def _finish(self, line: Line) -> None:
@@ -347,6 +386,7 @@ class Loop:
         assert flight is not None
         self._finished.append(flight.exchange())
         line.flight = None
+        self._ripe.pop(line, None)
         if flight.keep and not flight.order.fresh and not line.blocked:
             self._flying.pop(line.fileno, None)
             self._hot.pop(line.fileno, None)
@@ -357,5 +397,6 @@ class Loop:
     def _drop(self, line: Line) -> None:
         self._flying.pop(line.fileno, None)
         self._hot.pop(line.fileno, None)
+        self._ripe.pop(line, None)
         self._poller.drop(line.fileno)
         line.close()

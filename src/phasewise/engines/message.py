@@ -18,18 +18,20 @@ class Message:
         headers: by lower-case name; of repeated ones, all, joined by a comma.
         has_head: the head is complete.
         complete: the whole body has come.
-        size: bytes of body so far.
+        size: bytes of body that it found.
         keep: the connection may carry another request.
         astray: a second answer followed the first: nothing on such a connection can be trusted.
+        between: the last read ended a chunk of the body, and no chunk, trailer or end has begun after it.
     """
 
     def __init__(self, where: str) -> None:
         self.status = self.size = 0
         self.headers: dict[str, str] = {}
-        self.has_head = self.complete = self.keep = self.astray = False
+        self.has_head = self.complete = self.keep = self.astray = self.between = False
         self._where = where
         self._parts: list[bytes] = []
         self._head_size = self._received = 0
+        self._whole = False
         self._parser = httptools.HttpResponseParser(self)
 
     def feed(self, data: bytes | memoryview) -> None:
@@ -48,6 +50,8 @@ class Message:
                 raise NotAnEngine(f"{self._where} does not speak HTTP: is this the port of an LLM server?") from None
             if not self.complete:
                 raise BrokenStream(f"{self._where} broke the HTTP framing of its answer: look at its log.") from None
+        # The line with a chunk's size, once it has ended, is told; what has come of one that has not ends in no CRLF.
+        self.between = self._whole and not self.complete and data[-2:] == b"\r\n"
         if self._head_size > MAX_HEAD or (not self.has_head and self._received > MAX_HEAD):
             if self.has_head and not headless:
                 raise BrokenStream(f"{self._where} sends an answer without end: this is no answer of a model.")
@@ -103,6 +107,14 @@ class Message:
         if not self.complete:
             self._parts.append(data)
             self.size += len(data)
+
+    def on_chunk_header(self) -> None:
+        """Notice that a chunk begins; the last, which is empty, and trailers are not `between` any."""
+        self._whole = False
+
+    def on_chunk_complete(self) -> None:
+        """Notice that it has come."""
+        self._whole = True
 
     def on_message_complete(self) -> None:
         """Take the end of the body."""

@@ -25,6 +25,9 @@ class Poller:
         register, modify: take a descriptor and the events to wait for.
         unregister: takes a descriptor.
         poll: takes seconds, rounded up to a millisecond; returns descriptors with their events.
+        once: what can be added to events, so that what comes is told of when it comes and not as long as it is there,
+            and its end by a further bit; 0 where there is no such. The system then need not look at each socket again
+            after it was read. Who was told reads all there is; of what else there was `modify` has it told again.
     """
 
     poll: Callable[[float], list[tuple[int, int]]]
@@ -34,6 +37,7 @@ class Poller:
 
     def __init__(self) -> None:
         self._epoll = select.epoll() if hasattr(select, "epoll") else None
+        self.once = select.EPOLLET | select.EPOLLRDHUP if self._epoll is not None else 0
         if self._epoll is not None:
             self.poll, self.register = self._epoll.poll, self._epoll.register
             self.modify, self.unregister = self._epoll.modify, self._epoll.unregister

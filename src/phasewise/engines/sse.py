@@ -42,6 +42,11 @@ class Parser:
         self._size = 0
         self.broken: bytes | None = None
 
+    @property
+    def between(self) -> bool:
+        """Whether an event is complete and nothing of the next has come."""
+        return not (self._first or self._skip_lf or self._buffer or self._name or self._data)
+
     def feed(self, data: bytes) -> list[Event]:
         """Take the next bytes and return the events that they complete.
 
