@@ -23,20 +23,9 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
 if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN:
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
-TIMED = ("engines", "isolate")
-"""Folders whose tests hold times against the truth: each runs with nothing beside it, as what is marked alone."""
-
 # No test asserts an absolute time, and that goes for single examples too.
 settings.register_profile("phasewise", deadline=None)
 settings.load_profile("phasewise")
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what lies in the timed folders."""
-    for item in items:
-        if item.path.relative_to(Path(__file__).parent).parts[0] in TIMED:
-            item.add_marker(pytest.mark.alone)
 
 
 @pytest.fixture

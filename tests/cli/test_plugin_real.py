@@ -113,6 +113,7 @@ def engine(
     variables["PYTHONPATH"] += f":{installed(home / 'installed')}:{ROOT / 'tests'}"
     variables |= {"PHASEWISE_MARK": "1", "ORACLE_LOG": str(record), "VLLM_CPU_KVCACHE_SPACE": "1"}
     variables |= {"VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1", "VLLM_HOST_IP": "127.0.0.1"}
+    variables |= {"VLLM_CPU_OMP_THREADS_BIND": "nobind", "OMP_NUM_THREADS": "1"}  # others share the cores
     config = PROFILER | {"torch_profiler_dir": str(traces)} | (profiler or {})
     command = [python(), "-m", "vllm.entrypoints.openai.api_server", "--model", str(model), "--host", "127.0.0.1"]
     command += ["--port", str(port), "--served-model-name", "m", "--max-model-len", "2048", "--enforce-eager"]

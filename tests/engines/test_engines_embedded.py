@@ -17,6 +17,8 @@ from phasewise.engines import embedded, openai
 from phasewise.engines.embedded import EmbeddedEngine
 from phasewise.errors import InputError, MissingExtra, Unreachable, UsageError
 
+pytestmark = pytest.mark.alone
+
 
 def without(monkeypatch: pytest.MonkeyPatch, *names: str) -> None:
     find = importlib.util.find_spec

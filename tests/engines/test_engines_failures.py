@@ -16,6 +16,8 @@ from phasewise.engines.client import Client
 from phasewise.engines.reply import Reply
 from phasewise.errors import BrokenStream, EngineError, NotAnEngine, Refused, Stalled, Unreachable, UsageError
 
+pytestmark = pytest.mark.alone
+
 KEY = "sk-secret-4711"
 HTML = page("<html><body>Welcome to nginx!</body></html>", kind="text/html; charset=utf-8")
 

@@ -19,6 +19,8 @@ from phasewise.engines.openai import OpenAIServer
 from phasewise.engines.timings import own
 from phasewise.errors import BrokenStream, Refused
 
+pytestmark = pytest.mark.alone
+
 
 @contextmanager
 def connected(script: Script, path: str = "") -> Iterator[tuple[OpenAIServer, Loopback]]:

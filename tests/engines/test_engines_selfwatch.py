@@ -9,6 +9,8 @@ from phasewise.engines import selfwatch
 from phasewise.engines.selfwatch import MOST_NAMED, Lateness, SelfWatch, Watched, verdict
 from phasewise.record.observation import Check
 
+pytestmark = pytest.mark.alone
+
 GOOD = {"wall_s": 10.0, "cpu_share": 0.2, "reads": 1000, "stamped": True, "lag_p50_s": 1e-5, "lag_p99_s": 1e-3}
 
 

@@ -9,6 +9,8 @@ from engines_loopback import Loopback
 from phasewise.errors import UsageError
 from phasewise.jobs.target import Connection, is_ours, model_file, open_engine
 
+pytestmark = pytest.mark.alone
+
 
 def test_a_scheme_in_capitals_is_a_url() -> None:
     with Loopback(Fake()) as server:

@@ -18,6 +18,8 @@ from phasewise.errors import EngineError, InputError, MissingExtra, Unreachable,
 from phasewise.isolate.run import Isolation
 from phasewise.record.local import Settings
 
+pytestmark = pytest.mark.alone
+
 
 @pytest.fixture
 def planted(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,6 +12,8 @@ from phasewise.engines import address
 from phasewise.engines.wire import Connection
 from phasewise.errors import BrokenStream, EngineError, NotAnEngine, Stalled, Unreachable
 
+pytestmark = pytest.mark.alone
+
 
 @pytest.fixture
 def certificate(tmp_path: Path) -> Path:

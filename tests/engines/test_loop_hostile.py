@@ -16,6 +16,8 @@ from engines_loopback import END, HANG_UP, RESET, SSE_HEAD, Loopback, Request, S
 from phasewise.engines import address
 from phasewise.engines.loop import Loop
 
+pytestmark = pytest.mark.alone
+
 STALL_S = 1.0
 BUDGET = 128 * 2**20
 """Bytes that the whole process, the server's threads with it, may grow by."""

@@ -29,6 +29,8 @@ from engines_loopback import (
 from phasewise.engines import address, openai
 from phasewise.engines.loop import Loop
 
+pytestmark = pytest.mark.alone
+
 
 @pytest.mark.parametrize("waiting", ["epoll", "poll"])
 def test_many_at_once_each_gets_its_own_answer(waiting: str, monkeypatch: pytest.MonkeyPatch) -> None:

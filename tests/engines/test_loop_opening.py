@@ -17,6 +17,8 @@ from engines_loopback import CERTIFICATE, Loopback, stream
 from phasewise.engines import address, line
 from phasewise.engines.loop import Loop
 
+pytestmark = pytest.mark.alone
+
 
 @pytest.fixture
 def certificate(tmp_path: Path) -> Path:

@@ -11,6 +11,8 @@ import pytest
 from engines_loop import fetch, order
 from engines_loopback import END, SSE_HEAD, Loopback, Request, Step, event
 
+pytestmark = pytest.mark.alone
+
 COUNT = 24
 
 

@@ -18,6 +18,8 @@ from phasewise.engines.exchange import Exchange
 from phasewise.engines.flight import Flight
 from phasewise.engines.loop import Loop
 
+pytestmark = pytest.mark.alone
+
 DONE = event({"choices": [], "usage": {"prompt_tokens": 1, "completion_tokens": 1}}) + event("[DONE]") + END
 
 

@@ -17,6 +17,8 @@ from phasewise.engines.loop import Loop
 from phasewise.engines.selfwatch import Lateness, Watched, verdict
 from phasewise.engines.simulated import Plan, SimulatedServer
 
+pytestmark = pytest.mark.alone
+
 
 class Seen(NamedTuple):
     """Of each stream TTFT as seen less as it was, s, and TPOT over what it was, less 1; of each token its delay, s."""

@@ -19,6 +19,8 @@ from phasewise.record.recipe import EngineName, Profiler, Recipe
 from phasewise.report.terminal.console import to_text
 from phasewise.report.terminal.recipes import recipe as printable
 
+pytestmark = pytest.mark.alone
+
 PROFILERS: tuple[Profiler, ...] = get_args(Profiler)
 ENGINES: tuple[EngineName, ...] = get_args(EngineName)
 

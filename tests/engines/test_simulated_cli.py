@@ -17,6 +17,8 @@ from simulated_wire import Wire
 from phasewise.engines.simulated import Plan
 from phasewise.engines.simulated.presets import PRESETS
 
+pytestmark = pytest.mark.alone
+
 COMMAND = (sys.executable, "-c", "from phasewise.cli import main; main()", "simulate")
 
 

@@ -14,6 +14,8 @@ from simulated_wire import Wire
 
 from phasewise.engines.simulated import OtherLoad, Plan, SimulatedServer
 
+pytestmark = pytest.mark.alone
+
 
 @contextmanager
 def planted(**faults: Any):  # type: ignore[no-untyped-def]

@@ -15,6 +15,8 @@ from simulated_wire import Reply, Wire
 
 from phasewise.engines.simulated import Plan, SimulatedServer
 
+pytestmark = pytest.mark.alone
+
 FAST = {"prefill_overhead_s": 1e-3, "prefill_per_token_s": 0.0, "decode_overhead_s": 5e-4, "decode_per_request_s": 0.0}
 
 

@@ -17,6 +17,8 @@ from phasewise.engines.simulated import Plan, SimulatedServer
 from phasewise.engines.simulated.physics import Clockwork, Work
 from phasewise.engines.simulated.scheduler import Request, Scheduler
 
+pytestmark = pytest.mark.alone
+
 STEP = 2e-3
 
 

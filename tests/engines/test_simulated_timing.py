@@ -16,6 +16,8 @@ from simulated_wire import Reply, Wire
 
 from phasewise.engines.simulated import Plan, SimulatedServer
 
+pytestmark = pytest.mark.alone
+
 PLANS = [
     Plan(prefill_overhead_s=0.2e-3, prefill_per_token_s=2e-6, decode_overhead_s=1e-3, decode_per_request_s=0.0),
     Plan(prefill_overhead_s=3e-3, prefill_per_token_s=17e-6, prefill_per_token2_s=5e-9, decode_overhead_s=5.5e-3),

@@ -26,6 +26,8 @@ from phasewise.isolate.crew.afar import Afar
 from phasewise.isolate.crew.crew import Crew
 from phasewise.isolate.sweep import Sweep
 
+pytestmark = pytest.mark.alone
+
 STEADY = Planted(prefill_overhead_s=2e-3, prefill_per_token_s=0.0, decode_overhead_s=10e-3)
 
 

@@ -28,6 +28,8 @@ from phasewise.isolate.workload.plan import Bounds, Plan
 from phasewise.isolate.workload.shapes import Shape, length
 from phasewise.isolate.workload.worker import Done
 
+pytestmark = pytest.mark.alone
+
 SHAPES = (Shape(length("5..50"), length("2..8")),)
 
 

@@ -19,6 +19,8 @@ from phasewise.isolate.crew.member import Member, Report
 from phasewise.isolate.ledger.schema import Chunks, Frame
 from phasewise.isolate.workload.plan import Plan
 
+pytestmark = pytest.mark.alone
+
 
 def share(count: int, apart: float) -> Plan:
     return Plan(

@@ -23,6 +23,8 @@ from phasewise.isolate.machine import Load, load
 from phasewise.isolate.run import Isolation
 from phasewise.record.observation import Check, Observation
 
+pytestmark = pytest.mark.alone
+
 
 def run(fake: Fake, **options: object) -> Observation:
     options = {"budget_s": 30.0, **options}

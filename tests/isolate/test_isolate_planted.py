@@ -22,6 +22,8 @@ from phasewise.isolate.session import Progress
 from phasewise.record.observation import Check, Observation
 from phasewise.record.quantity import Quantity
 
+pytestmark = pytest.mark.alone
+
 
 @dataclass(frozen=True)
 class Planted:

@@ -22,6 +22,8 @@ from phasewise.isolate.session import Session
 from phasewise.record.probes import Probes
 from phasewise.record.quantity import measured
 
+pytestmark = pytest.mark.alone
+
 
 def exchange(arrivals: list[float], *, sent: float = 0.0, tokens: int | None = None, **more: object) -> Exchange:
     """An answer whose events arrive at these seconds, a token each unless ``tokens`` says otherwise."""

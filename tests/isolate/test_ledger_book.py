@@ -26,6 +26,8 @@ from phasewise.isolate.ledger.schema import TABLES, WARMUP, Asked, Frame, chunks
 from small_disk import fill, small_disk
 from writers import wait_for_end
 
+pytestmark = pytest.mark.alone
+
 
 def add(book: Book, key: int) -> None:
     """A request and its three tokens."""

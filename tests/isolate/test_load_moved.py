@@ -8,6 +8,7 @@ from contextlib import closing
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from phasewise.engines import openai
 from phasewise.engines.simulated import Plan as Planted
@@ -16,6 +17,8 @@ from phasewise.isolate.ledger import table
 from phasewise.isolate.ledger.book import Book
 from phasewise.isolate.workload.plan import Plan
 from phasewise.isolate.workload.worker import AHEAD_S, Worker
+
+pytestmark = pytest.mark.alone
 
 BY_S = 0.25
 

@@ -18,6 +18,8 @@ from reports_table import ROWS, Row, Said, Setup
 
 from phasewise.engines.simulated.plan import Plan
 
+pytestmark = pytest.mark.alone
+
 REPORTS = Path(__file__).parents[3] / "shared" / "data" / "reports.csv"
 AREAS = ("3 TTFT", "4 TPOT", "9 Request control and counting")
 

@@ -14,7 +14,7 @@ from phasewise.isolate.sweep import Sweep
 from phasewise.record.observation import Observation
 from phasewise.record.sweep import Mix, Surface, Swept
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.alone]
 
 PLANTED = {
     "prefill_overhead_s": 4e-3,

@@ -100,6 +100,7 @@ def test_a_cache_that_does_not_hold_the_batch(tmp_path: Path) -> None:
     assert "give a smaller --batch or a shorter --prompt" in str(caught.value)
 
 
+@pytest.mark.alone
 @pytest.mark.slow
 def test_a_slow_prefill_does_not_look_like_a_limit(tmp_path: Path) -> None:
     """The first answers end before the last of the prompts is in, unless they are longer than planned at first."""
