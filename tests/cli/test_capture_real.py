@@ -19,19 +19,15 @@ from engines_python import environment, python, smollm2
 ASKED = ("--prompt", "256", "--requests", "3", "--steps", "8", "--budget", "15")
 
 
-SHARED = {"VLLM_CPU_OMP_THREADS_BIND": "nobind", "OMP_NUM_THREADS": "1"}
-"""Of an engine of which nothing is timed: other tests share the cores."""
-
-
 @contextmanager
-def vllm(home: Path, profiler: dict[str, Any] | None, *flags: str, **more: str) -> Iterator[str]:
+def vllm(home: Path, profiler: dict[str, Any] | None, *flags: str) -> Iterator[str]:
     port = free_port()
     command = [python(), "-m", "vllm.entrypoints.openai.api_server", "--model", smollm2(), "--host", "127.0.0.1"]
     command += ["--port", str(port), "--served-model-name", "small", "--max-model-len", "2048", "--enforce-eager"]
     command += ["--enable-prompt-tokens-details", *flags]
     command += ["--profiler-config", json.dumps(profiler)] if profiler else []
     quiet = {"HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1", "VLLM_HOST_IP": "127.0.0.1"}
-    with serving(home / "vllm.log", *command, port=port, VLLM_CPU_KVCACHE_SPACE="1", **quiet, **more) as url:
+    with serving(home / "vllm.log", *command, port=port, VLLM_CPU_KVCACHE_SPACE="1", **quiet) as url:
         yield url
 
 
@@ -96,6 +92,7 @@ def test_vllm(tmp_path: Path) -> None:
     assert mixed["steps"]["mixed"] >= 3
 
 
+@pytest.mark.alone
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_vllm_decodes_a_batch(tmp_path: Path) -> None:
@@ -126,22 +123,24 @@ def test_vllm_decodes_a_batch(tmp_path: Path) -> None:
     assert len(more.err.strip().splitlines()) == 1
 
 
+@pytest.mark.alone
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_vllm_whose_profiler_cannot_write(tmp_path: Path) -> None:
     """Its folder would lie under a file: vLLM stops with HTTP 200 and says why in its log only."""
     (tmp_path / "file").write_text("no folder")
-    with vllm(tmp_path, torch_profiler(tmp_path / "file" / "traces"), **SHARED) as url:
+    with vllm(tmp_path, torch_profiler(tmp_path / "file" / "traces")) as url:
         done = phasewise("capture", url, *ASKED, "--phase", "prefill", "--timeout", "5", cwd=tmp_path, timeout=200)
         assert done.code == 3
         assert "no trace came into" in done.err
         assert len(done.err.strip().splitlines()) == 1
 
 
+@pytest.mark.alone
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_vllm_without_a_profiler(tmp_path: Path) -> None:
-    with vllm(tmp_path, None, **SHARED) as url:
+    with vllm(tmp_path, None) as url:
         done = phasewise("capture", url, *ASKED, cwd=tmp_path, timeout=200)
     assert done.code == 2
     assert "--profiler-config" in done.err

@@ -69,7 +69,7 @@ def accepted(done: Done) -> bool:
 
 @pytest.fixture(scope="module")
 def embedded(home: Path) -> dict[str, Any]:
-    done = phasewise("profile", "--threads", "1", "--budget", "60", "--json", cwd=home, timeout=150)
+    done = phasewise("profile", "--threads", "1", "--budget", "45", "--json", cwd=home, timeout=150)
     assert accepted(done), done.err
     return done.document
 
@@ -100,7 +100,7 @@ def test_the_embedded_engine_gives_both_phases_against_measured_ceilings(embedde
 def test_a_server_started_on_its_own_gives_the_same_figures(embedded: dict[str, Any], home: Path) -> None:
     with independent_server() as url:
         done = phasewise(
-            "profile", url, "--model", str(bundled()), "--on", "this", "--budget", "60", "--json", cwd=home, timeout=150
+            "profile", url, "--model", str(bundled()), "--on", "this", "--budget", "45", "--json", cwd=home, timeout=150
         )
     assert accepted(done), done.err
     found = done.document

@@ -113,7 +113,6 @@ def engine(
     variables["PYTHONPATH"] += f":{installed(home / 'installed')}:{ROOT / 'tests'}"
     variables |= {"PHASEWISE_MARK": "1", "ORACLE_LOG": str(record), "VLLM_CPU_KVCACHE_SPACE": "1"}
     variables |= {"VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1", "VLLM_HOST_IP": "127.0.0.1"}
-    variables |= {"VLLM_CPU_OMP_THREADS_BIND": "nobind", "OMP_NUM_THREADS": "1"}  # others share the cores
     config = PROFILER | {"torch_profiler_dir": str(traces)} | (profiler or {})
     command = [python(), "-m", "vllm.entrypoints.openai.api_server", "--model", str(model), "--host", "127.0.0.1"]
     command += ["--port", str(port), "--served-model-name", "m", "--max-model-len", "2048", "--enforce-eager"]
@@ -204,6 +203,7 @@ def counted(truth: list[list[dict[str, Any]]], phase: str) -> int:
     return sum(row["new"] for rows in truth for row in rows if row["phase"] == phase)
 
 
+@pytest.mark.alone
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize(
@@ -246,6 +246,7 @@ def crowd(one: Engine) -> list[dict[str, Any]]:
 SMALL = ("--max-model-len", "1024", "--num-gpu-blocks-override", "10")
 
 
+@pytest.mark.alone
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_each_rank_marks_requests_that_are_preempted(tmp_path: Path) -> None:
@@ -260,6 +261,7 @@ def test_each_rank_marks_requests_that_are_preempted(tmp_path: Path) -> None:
     by_trace(seen, tmp_path)
 
 
+@pytest.mark.alone
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_verified_drafts_are_speculative_decode(tmp_path: Path) -> None:
@@ -275,6 +277,7 @@ def test_verified_drafts_are_speculative_decode(tmp_path: Path) -> None:
     assert any(step["speculative"] for step in document["steps"])
 
 
+@pytest.mark.alone
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_a_profiler_that_waits_and_stops_by_itself_gets_whole_steps(tmp_path: Path) -> None:

@@ -75,7 +75,7 @@ def answers(port: int) -> bool:
         return False
 
 
-def profiled(url: str, home: Path, *more: str, model: str, budget: str = "45") -> dict[str, Any]:
+def profiled(url: str, home: Path, *more: str, model: str, budget: str = "35") -> dict[str, Any]:
     command = ["profile", url, "--model", model, "--on", "this", "--budget", budget, "--timeout", "300", "--json"]
     return believed(*command, *more, cwd=home)
 
@@ -227,7 +227,7 @@ def transformers_serve(home: Path, *more: str) -> Iterator[str]:
 @pytest.mark.timeout(600)
 def test_transformers_serve(home: Path) -> None:
     with transformers_serve(home) as url:
-        document = profiled(url, home, "--served-model", str(MODEL), model=str(MODEL), budget="60")
+        document = profiled(url, home, "--served-model", str(MODEL), model=str(MODEL), budget="45")
     assert document["target"]["engine"] == "transformers serve"
     assert document["target"]["prompting"] == "text"
     whole(document)
