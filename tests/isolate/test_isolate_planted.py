@@ -109,9 +109,8 @@ def judged(seen: Observation, planted: Planted) -> dict[str, bool]:
     return covered
 
 
-@pytest.mark.parametrize("planted", [PLANTINGS[2], PLANTINGS[4], PLANTINGS[9]])
-def test_a_planting_is_found(planted: Planted) -> None:
-    judged(measure(planted.plan(), 2.5), planted)
+def test_a_planting_is_found() -> None:
+    judged(measure(PLANTINGS[4].plan(), 2.5), PLANTINGS[4])
 
 
 @pytest.mark.slow
@@ -151,7 +150,7 @@ FAULTS = {
 }
 SLOWER = ("drifting clock", "other load, no metrics")
 RARER = ("no stream", "withheld text", "wrong usage")
-
+RARER = ("no stream", "withheld text", "wrong usage", "missing usage", "several tokens per chunk")
 
 @pytest.mark.parametrize(
     "fault", [pytest.param(name, marks=pytest.mark.slow) if name in RARER else name for name in FAULTS]

@@ -192,7 +192,10 @@ REAL = {
 """By layer: gpt-oss-20b has 24 layers, Qwen3-8B 36, gpt-oss-120b 36."""
 
 
-@pytest.mark.parametrize("name", REAL)
+LARGEST = ("vllm_gptoss_mi300x_mixed", "vllm_b200_eager")
+
+
+@pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.slow) if n in LARGEST else n for n in REAL])
 def test_real_steps_have_every_layer(name: str) -> None:
     _, made = shared_trace(f"kineto/{name}.json.gz")
     kernels, step = made.kernels, np.zeros(len(made.kernels.start), np.int32)
