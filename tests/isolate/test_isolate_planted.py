@@ -152,6 +152,7 @@ SLOWER = ("drifting clock", "other load, no metrics")
 RARER = ("no stream", "withheld text", "wrong usage")
 RARER = ("no stream", "withheld text", "wrong usage", "missing usage", "several tokens per chunk")
 
+
 @pytest.mark.parametrize(
     "fault", [pytest.param(name, marks=pytest.mark.slow) if name in RARER else name for name in FAULTS]
 )
