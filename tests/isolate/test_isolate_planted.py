@@ -149,7 +149,6 @@ FAULTS = {
     "drifting clock": ({"clock_drift": 6.0}, "clock", "run", False),
 }
 SLOWER = ("drifting clock", "other load, no metrics")
-RARER = ("no stream", "withheld text", "wrong usage")
 RARER = ("no stream", "withheld text", "wrong usage", "missing usage", "several tokens per chunk")
 
 
