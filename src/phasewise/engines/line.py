@@ -110,6 +110,12 @@ class Line:
         """What the loop should wait for at its socket now."""
         return poller.IN | poller.OUT if self.blocked else poller.IN
 
+    @property
+    def carried(self) -> Flight:
+        """Its flight, where it must have one."""
+        assert self.flight is not None
+        return self.flight
+
     def begin(self, flight: Flight, headers: Mapping[str, str]) -> None:
         """Take a request; `push` sends it."""
         order = flight.order
@@ -128,24 +134,24 @@ class Line:
         """
         if self.connecting and not self._connected():
             return False
-        assert self.flight is not None
-        if not self.flight.sent_at:
+        flight = self.carried
+        if not flight.sent_at:
             request, self._request = self._request, b""
             self._out = memoryview(self._tls.seal(request) if self._tls is not None else request)
-            self.flight.sent_at = time.perf_counter_ns()
+            flight.sent_at = time.perf_counter_ns()
             if not self.reused:
-                self.flight.connect_ns = self.flight.sent_at - self.began
+                flight.connect_ns = flight.sent_at - self.began
         return self._sent()
 
     def read_on(self) -> None:
         """Add to its flight's last read what the buffer had no room for; it came with it."""
         self.long = True
-        assert self.flight is not None
+        flight = self.carried
         with contextlib.suppress(OSError):
             data, ancillary, _, _ = self.receive(_RECV, stamps.ROOM)
             if data:
-                self.flight.reads[-1] += data
-                self.flight.marks[-1] = ancillary[0][2] if ancillary else time.perf_counter_ns()
+                flight.reads[-1] += data
+                flight.marks[-1] = ancillary[0][2] if ancillary else time.perf_counter_ns()
 
     def give_up_sending(self) -> None:
         """Send no more of the request."""

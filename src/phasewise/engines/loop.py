@@ -276,8 +276,7 @@ class Loop:
 
     def _push(self, line: Line) -> None:
         """Go on connecting and sending; from the first byte sent on, read too: an early refusal may come."""
-        connecting, flight = line.connecting, line.flight
-        assert flight is not None
+        connecting, flight = line.connecting, line.carried
         try:
             line.push()
         except OSError as error:
@@ -300,8 +299,7 @@ class Loop:
 
     def _heat(self, line: Line) -> None:
         """Read ``line`` by the hot path."""
-        flight = line.flight
-        assert flight is not None
+        flight = line.carried
         reads, marks = flight.reads, flight.marks
         patience = flight.patience * (1 + (line in self._ripe))
         size = _SMALL if patience and not line.long else _LARGE
@@ -309,8 +307,7 @@ class Loop:
 
     def _ripen(self, line: Line) -> None:
         """Much is kept of ``line``: parse it when there is nothing to read, but before it is twice as much."""
-        flight = line.flight
-        assert flight is not None
+        flight = line.carried
         if line in self._ripe or not flight.patience:
             self._parse(line)
         else:
@@ -318,8 +315,7 @@ class Loop:
             self._heat(line)
 
     def _parse(self, line: Line) -> None:
-        flight = line.flight
-        assert flight is not None
+        flight = line.carried
         self._ripe.pop(line, None)
         self.watch.took(len(flight.reads))
         flight.parse(self._offset)
@@ -330,8 +326,7 @@ class Loop:
 
     def _hung_up(self, line: Line) -> None:
         """The server closed the connection."""
-        flight = line.flight
-        assert flight is not None
+        flight = line.carried
         flight.parse(self._offset)
         if line.reused and flight.quiet:
             self._drop(line)
@@ -360,8 +355,7 @@ class Loop:
         offset = stamps.offset()
         self.watch.clock_moved(offset - self._offset)
         for line in list(self._flying.values()):
-            flight = line.flight
-            assert flight is not None
+            flight = line.carried
             if flight.overdue(now, self._offset):
                 self._parse(line)
             if flight.complete:
@@ -382,8 +376,7 @@ class Loop:
 
     def _finish(self, line: Line) -> None:
         """Hand the answer on; keep the connection if it may be used again."""
-        flight = line.flight
-        assert flight is not None
+        flight = line.carried
         self._finished.append(flight.exchange())
         line.flight = None
         self._ripe.pop(line, None)
