@@ -34,6 +34,47 @@ def test_a_dry_run_sends_nothing_and_leaves_nothing(tmp_path: Path, capsys: pyte
     assert "Nothing was sent" in text
 
 
+def untold(value: object, document: dict[str, Any], path: str = "") -> list[str]:
+    """Paths of numbers without an origin, and of nulls without a reason."""
+    if isinstance(value, dict):
+        items = [(f"{path}.{name}" if path else name, one) for name, one in value.items()]
+        return [found for at, one in items for found in untold(one, document, at)]
+    if isinstance(value, list):
+        return [found for at, one in enumerate(value) for found in untold(one, document, f"{path}.{at}")]
+    if value is None:
+        return [] if path in document["reasons"] else [path]
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    return [path] if number and path not in document["provenance"] else []
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("--rate", "20", "--duration", "1s", "--ttft", "1s"),
+        ("--users", "2", "--duration", "1s"),
+        ("--rate", "5", "--dry-run"),
+    ],
+    ids=" ".join,
+)
+def test_every_number_says_where_it_is_from_and_every_null_why(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...]
+) -> None:
+    small = ("--prompt", "16", "--answer", "4", "--out", str(tmp_path / "runs"))
+    with SimulatedServer(Plan()) as server:
+        found = document(capsys, server.url, *arguments, *small, code=(0, 3))
+    told = {name: part for name, part in found.items() if name not in ("schema", "provenance", "reasons")}
+    assert untold(told, found) == []
+    assert found["provenance"]["plan.requests"]["provenance"] == "assumed"
+    if "--dry-run" not in arguments:
+        assert found["provenance"]["ttft.count"] == {
+            "unit": "request",
+            "provenance": "measured",
+            "source": "values in it",
+        }
+        assert found["provenance"]["itl.count"]["unit"] == "token"
+        assert set(found["starts"]) == {"-1", "0"}
+
+
 def test_what_is_in_the_air_may_be_broken_off_at_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ("--users", "3", "--drain", "0", "--dry-run", "--out", str(tmp_path / "runs"))
     assert document(capsys, "http://127.0.0.1:9", *arguments)["plan"]["drain_s"] == 0

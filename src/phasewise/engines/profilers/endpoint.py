@@ -186,5 +186,7 @@ def endpoint(
 def none(engine: str) -> str:
     """Why there is no profiler of ``engine``, and what to do."""
     named = "The server does not say what it is, and has" if engine == "unknown" else f"{engine} has"
-    known = f" --engine {engine}" if engine == "llama.cpp" else ""
-    return f"{named} no profiler that can be started from outside: see {OTHERS}{known} for a profiler around it."
+    known = engine if engine == "llama.cpp" else "own"
+    return (
+        f"{named} no profiler that can be started from outside: see {OTHERS} --engine {known} for a profiler around it."
+    )

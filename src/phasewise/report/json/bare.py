@@ -59,6 +59,31 @@ ORIGINS: dict[str, Origin] = {
 }
 """Of every name under which a document may hold a bare number."""
 
+WORKERS: dict[str, Origin] = {
+    "worker": Origin("1", "measured", "its number, as in the rows"),
+    "members.requests": Origin("request", "measured", "its share of all trials, or what it was given"),
+    "returned": Origin("request", "measured", "of those, whose rows arrived"),
+    "cpu_share": Origin("1", "measured", "of a core, the worst that the client saw of itself"),
+    "lag_p99_s": Origin("s", "measured", "from the kernel's stamp to our reading it, p99, the worst"),
+    "clock_error_s": Origin("s", "measured", "its times on our clock are off by no more"),
+    "round_trip_s": Origin("s", "measured", "the quickest between it and us"),
+    "drift": Origin("1", "measured", "seconds a second that our clock gains on its"),
+    "due_error_s": Origin("s", "measured", "its requests were due within this of the plan's time on our clock"),
+    "lost.requests": Origin("request", "measured", "of its share, not returned"),
+    "lost.in_flight": Origin("request", "measured", "of those, sent when it was last heard of"),
+    "lost.from_s": Origin("s", "measured", "from the start of the trial, when it was last heard of"),
+    "lost.share": Origin("1", "measured", "part of the load that was missing from then on"),
+    "trial": Origin("1", "assumed", "number of the trial"),
+}
+"""Of the names in a run of several workers."""
+
+NO_WORKER = {
+    "cpu_share": "no worker could say",
+    "lag_p99_s": "nothing was read, or no worker could say",
+    "due_error_s": "a closed loop has no times at which requests are due",
+}
+"""Why its fields are null."""
+
 REASONS: dict[str, str] = {
     "max_context": "neither the model nor the server says",
     "memory_bytes": "it is not known",

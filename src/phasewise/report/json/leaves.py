@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from typing import TypeVar
 
 import msgspec
 
 from phasewise.record.quantity import Quantity
-from phasewise.report.json.bare import ORIGINS, REASONS
+from phasewise.report.json.bare import ORIGINS, REASONS, Origin
+
+T = TypeVar("T")
 
 
 class Missing(msgspec.Struct, frozen=True):
@@ -17,7 +20,9 @@ class Missing(msgspec.Struct, frozen=True):
     reason: str
 
 
-def document(value: object) -> dict[str, object]:
+def document(
+    value: object, origins: Mapping[str, Origin] | None = None, reasons: Mapping[str, str] | None = None
+) -> dict[str, object]:
     """``value`` (a Struct or mapping, nested, with Quantity leaves) as a JSON document.
 
     A Quantity becomes its number in SI. ``provenance`` maps its dotted path (list items by index:
@@ -25,10 +30,15 @@ def document(value: object) -> dict[str, object]:
     origin of its name in ``bare.ORIGINS``. A ``Missing``, and any number that is not finite, becomes null, and
     ``reasons`` maps its path to why; so does an open field, by its name in ``bare.REASONS``.
 
+    Args:
+        value: the record.
+        origins, reasons: what names mean in this document, before those of ``bare``; ``plan.requests`` is the name in
+            that part alone.
+
     Raises:
         TypeError: ``value`` is not a record or mapping, or holds something that JSON cannot.
     """
-    writer = _Writer()
+    writer = _Writer(origins or {}, reasons or {})
     body = writer.walk(value, "", "")
     if not isinstance(body, dict):
         raise TypeError(f"a document is made of a record or a mapping, not of {type(value).__name__}")
@@ -38,7 +48,8 @@ def document(value: object) -> dict[str, object]:
 class _Writer:
     """The body of a document, and what is noted beside it on the way."""
 
-    def __init__(self) -> None:
+    def __init__(self, origins: Mapping[str, Origin], reasons: Mapping[str, str]) -> None:
+        self._origins, self._reasons = {**ORIGINS, **origins}, {**REASONS, **reasons}
         self.provenance: dict[str, object] = {}
         self.reasons: dict[str, str] = {}
 
@@ -63,15 +74,15 @@ class _Writer:
 
     def _bare(self, value: object, path: str, name: str) -> object:
         if value is None:
-            if name in REASONS:
-                self.reasons[path] = REASONS[name]
+            if (why := _meant(self._reasons, path, name)) is not None:
+                self.reasons[path] = why
             return None
         if isinstance(value, bool):
             return value
         if not isinstance(value, (int, float)):
             raise TypeError(f"{path} is a {type(value).__name__}, which JSON cannot hold")
-        if name in ORIGINS:
-            self.provenance[path] = ORIGINS[name]._asdict()
+        if (origin := _meant(self._origins, path, name)) is not None:
+            self.provenance[path] = origin._asdict()
         return self._number(value, path)
 
     def _number(self, value: float, path: str) -> float | None:
@@ -79,6 +90,12 @@ class _Writer:
             return value
         self.reasons[path] = "not a finite number"
         return None
+
+
+def _meant(names: Mapping[str, T], path: str, name: str) -> T | None:
+    """What ``name`` means in its part of the document, else anywhere; None where it means nothing."""
+    parts = [part for part in path.split(".") if not part.isdecimal()]
+    return names.get(".".join(parts[-2:]), names.get(name))
 
 
 def _origin(quantity: Quantity) -> dict[str, object]:

@@ -6,6 +6,7 @@ from phasewise.record.quantity import Quantity, measured, predicted, reported
 from phasewise.record.run import Run
 from phasewise.record.sweep import Advice, Broken, Cell, Mix, Plane, Stall, Surface, Swept, Together, Traffic
 from phasewise.report.json import power
+from phasewise.report.json.bare import NO_WORKER, WORKERS
 from phasewise.report.json.leaves import Missing, document
 from phasewise.report.view import sweep as view
 from phasewise.report.view import sweep_tables
@@ -54,7 +55,7 @@ def sweep(run: Run) -> dict[str, object]:
         "machine": run.machine or Missing("no accelerator is known: give --on"),
         "recap": {row[0].text: row[1].text for row in table.rows},
     }
-    return document(body)
+    return document(body, WORKERS, NO_WORKER)
 
 
 def _sent(batch: float) -> Quantity:
