@@ -36,7 +36,10 @@ def look(root: Path) -> list[Finding]:
 def _permission(root: Path) -> Finding:
     if not (root / "proc/driver/nvidia").exists():
         detail = "no /proc/driver/nvidia: no NVIDIA driver is loaded, or this is WSL"
-        return line("counters", "permission", "missing", detail)
+        cure = (
+            "load NVIDIA's driver; on WSL allow them in Windows: NVIDIA Control Panel, Manage GPU Performance Counters"
+        )
+        return line("counters", "permission", "missing", detail, cure)
     set_to = dict(row.partition(":")[::2] for row in (text(root / _PARAMETERS) or "").splitlines())
     restricted = set_to.get("RmProfilingAdminOnly", "").strip()
     status: Status = "ok"

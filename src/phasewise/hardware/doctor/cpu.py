@@ -31,6 +31,7 @@ def _governor(root: Path) -> Finding:
     cure = ""
     if not names:
         status, detail = "missing", "no cpufreq here: the host decides, or there is none"
+        cure = "on the host: sudo cpupower frequency-set -g performance"
     elif names == ["performance"]:
         detail = "performance"
     else:
